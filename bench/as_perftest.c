@@ -8,13 +8,13 @@
  *   latency  short messages there and back, as ib_send_lat: the median of half a round trip, and
  *            the mean, which is what fi_pingpong tells
  *   read     long messages, so many under way, as ib_read_bw: who receives them reads them
- *   write    long answers into return buffers, so many under way, as ib_write_bw: who answers
- *            writes them
+ *   write    long replies into return buffers, so many under way, as ib_write_bw: the end that
+ *            replies writes them
  *
  * Who moves the bytes polls, and the other one sleeps, as with perftest; for latency both poll.
  * With --sleep all sleep, as perftest with -e; with --poll nobody does, as with ofi_stream. Bytes
  * per second count from the first message until the last one has come, which its sender or its
- * asker knows; with --steady, from when the warm-up has come, which goes on into what is counted,
+ * client knows; with --steady, from when the warm-up has come, which goes on into what is counted,
  * as with ofi_stream.
  */
 #include <errno.h>
@@ -115,6 +115,12 @@ static void end_open(const struct job *job, bool polls, struct end *end)
 	pattern_fill(end->buffer, job->size);
 }
 
+static void end_close(const struct end *end)
+{
+	check(ripc_buf_free(end->ctx, end->buffer), "freeing memory");
+	check(ripc_close(end->ctx, WAIT_MS), "closing");
+}
+
 static struct ripc_msg *receive(const struct end *end)
 {
 	struct ripc_msg *msg;
@@ -132,7 +138,7 @@ static void serve_latency(const struct job *job, const struct end *end)
 	for (uint64_t i = 0; i < job->warm_up + job->count; i++) {
 		struct ripc_msg *msg = receive(end);
 
-		check(ripc_send_short(end->svc, msg->from, &item, 1), "answering");
+		check(ripc_send_short(end->svc, msg->from, &item, 1), "replying");
 		ripc_msg_free(msg);
 	}
 }
@@ -155,7 +161,7 @@ static void answer(const struct job *job, const struct end *end, const struct ri
 		.n_items = 1, .flags = RIPC_SEND_LONG | RIPC_NOWAIT, .timeout_ms = WAIT_MS,
 		.reply_to = msg->reply};
 
-	check(ripc_sendmsg(end->svc, &send, NULL), "answering");
+	check(ripc_sendmsg(end->svc, &send, NULL), "replying");
 }
 
 static void serve_write(const struct job *job, const struct end *end)
@@ -166,7 +172,7 @@ static void serve_write(const struct job *job, const struct end *end)
 		struct ripc_msg *msg = receive(end);
 
 		if (msg->kind == RIPC_COMPLETION) {
-			check(msg->status, "an answer");
+			check(msg->status, "a reply");
 			ended++;
 		} else {
 			answer(job, end, msg);
@@ -191,7 +197,7 @@ static void serve(const struct job *job, int id_fd)
 		serve_read(job, &end);
 	else
 		serve_write(job, &end);
-	check(ripc_close(end.ctx, WAIT_MS), "closing");
+	end_close(&end);
 	exit(0);
 }
 
@@ -271,23 +277,23 @@ static double stream_read(const struct job *job, const struct end *end, uint64_t
 static void ask(const struct job *job, const struct end *end, const struct iovec *place)
 {
 	const struct ripc_buffer lent = {.mem = *place, .cookie = (uintptr_t)place->iov_base};
-	const struct iovec question = {"?", 1};
+	const struct iovec request = {"?", 1};
 	const struct ripc_send send = {.size = sizeof(send), .to = end->partner,
-		.items = &question, .n_items = 1, .returns = &lent, .n_returns = 1,
+		.items = &request, .n_items = 1, .returns = &lent, .n_returns = 1,
 		.cookie = (uintptr_t)place->iov_base};
 
 	(void)job;
-	check(ripc_sendmsg(end->svc, &send, NULL), "asking");
+	check(ripc_sendmsg(end->svc, &send, NULL), "sending requests");
 }
 
-/* The place that an answer came into. */
+/* The place that a reply came into. */
 static struct iovec await_answer(const struct job *job, const struct end *end)
 {
 	struct ripc_msg *msg = receive(end);
 	struct iovec place;
 
 	check(msg->kind == RIPC_LONG && msg->n_items == 1 && msg->places &&
-		msg->places[0].place == RIPC_IN_RETURN ? 0 : -EBADMSG, "an answer");
+		msg->places[0].place == RIPC_IN_RETURN ? 0 : -EBADMSG, "a reply");
 	place = (struct iovec){(void *)(uintptr_t)msg->places[0].cookie, job->size};
 	ripc_msg_free(msg);
 	return place;
@@ -331,6 +337,8 @@ static void measure_long(const struct job *job, const struct end *end)
 	}
 	printf("{\"mib_per_s\": %.3f",
 		(double)(job->size * job->count) / 1.048576 / (now_us() - began_us));
+	for (uint64_t i = 0; job->test == WRITE && i < job->depth; i++)
+		check(ripc_buf_free(end->ctx, places[i].iov_base), "freeing return buffers");
 }
 
 static int measure(const struct job *job, uint64_t partner)
@@ -346,10 +354,10 @@ static int measure(const struct job *job, uint64_t partner)
 	else
 		measure_long(job, &end);
 	check(ripc_path_info(end.svc, partner, &path), "the path");
-	check(ripc_stats(end.ctx, &stats), "the statistics");
+	check(ripc_stats_get(end.ctx, &stats), "the statistics");
 	printf(", \"path\": \"%s/%s\", \"repeated\": %" PRIu64 "}\n", path.backend, path.bulk,
 		stats.announcements_repeated);
-	check(ripc_close(end.ctx, WAIT_MS), "closing");
+	end_close(&end);
 	return 0;
 }
 

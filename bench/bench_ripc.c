@@ -34,6 +34,12 @@ int bench_end_open(const struct bench_job *job, struct bench_end *end)
 	return err;
 }
 
+void bench_end_close(const struct bench_end *end)
+{
+	ripc_buf_free(end->ctx, end->buffer);
+	ripc_close(end->ctx, 0);
+}
+
 int bench_end_tell(const struct bench_end *end, int ready_fd)
 {
 	char where[BENCH_WHERE_LEN];
@@ -177,7 +183,7 @@ static int measure_latency(const struct bench_job *job, struct bench_result *res
 	if (err < 0)
 		return err;
 	bench_note_path(&end, result);
-	ripc_close(end.ctx, 0);
+	bench_end_close(&end);
 	return 0;
 }
 

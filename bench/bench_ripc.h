@@ -15,6 +15,7 @@ struct bench_end {
 };
 
 int bench_end_open(const struct bench_job *job, struct bench_end *end);
+void bench_end_close(const struct bench_end *end);
 /* Tells the service's ID through ready_fd: it serves from now on. */
 int bench_end_tell(const struct bench_end *end, int ready_fd);
 /* Both. */

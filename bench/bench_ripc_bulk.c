@@ -3,7 +3,7 @@
  * Long messages of libripc in ripc-bench: out of a pool buffer into wherever the library puts
  * them; and the same bytes by its other ways, which count as peers:
  *
- *   ripc-return   the client asks by a short message and lends its buffer; the answer lands there
+ *   ripc-return   the client lends its buffer with a short request; the reply lands there
  *   ripc-window   the server lends a window for each message
  *   ripc-give     the client gives its buffer away and asks until it has come home
  *
@@ -90,7 +90,7 @@ static int serve_window(const struct bench_job *job, int ready_fd)
 	return err;
 }
 
-/* Each question is answered with the buffer as it is from the beginning, of seed 0. */
+/* The reply to each request is the buffer as it is from the beginning, of seed 0. */
 static int serve_return(const struct bench_job *job, int ready_fd)
 {
 	struct bench_end end = {0};
@@ -179,7 +179,7 @@ static int measure_each(const struct bench_job *job, struct bench_end *end,
 			result->samples[result->n++] = rate_of(job, 1, ns);
 	}
 	bench_note_path(end, result);
-	ripc_close(end->ctx, 0);
+	bench_end_close(end);
 	return 0;
 }
 
@@ -270,7 +270,9 @@ static int measure_stream(const struct bench_job *job, struct bench_end *end,
 	result->messages = all;
 	result->samples[result->n++] = rate_of(job, all - began, tool_now_ns() - begin_ns);
 	bench_note_path(end, result);
-	ripc_close(end->ctx, 0);
+	for (i = 0; i < job->depth; i++)
+		ripc_buf_free(end->ctx, stream.buffers[i]);
+	bench_end_close(end);
 	return 0;
 }
 
@@ -293,14 +295,14 @@ static int measure_give(const struct bench_job *job, struct bench_result *result
 	return err < 0 ? err : measure_each(job, &end, give_buffer, result);
 }
 
-/* ---- answers ---- */
+/* ---- replies ---- */
 
-/* Asks, and sees the answer where it belongs. */
+/* Sends a request, and checks that the reply lies where it belongs. */
 static int ask(const struct bench_end *end, const struct bench_job *job)
 {
 	struct ripc_buffer lent = {.mem = {end->buffer, job->size}, .cookie = 1};
-	struct iovec question = {(char[]){'?'}, 1};
-	struct ripc_send send = {.size = sizeof(send), .to = end->partner, .items = &question,
+	struct iovec request = {(char[]){'?'}, 1};
+	struct ripc_send send = {.size = sizeof(send), .to = end->partner, .items = &request,
 		.n_items = 1, .returns = &lent, .n_returns = 1};
 	struct ripc_msg *msg;
 	int err = ripc_sendmsg(end->svc, &send, NULL);
@@ -323,12 +325,12 @@ static int measure_return(const struct bench_job *job, struct bench_result *resu
 	int err = bench_end_open_client(job, &end, result);
 
 	for (i = 0; err == 0 && i < job->count + job->warm_up; i++) {
-		bench_fill(end.buffer, job->size, 1 + i); /* or an old answer would do, too */
+		bench_fill(end.buffer, job->size, 1 + i); /* or an old reply would do, too */
 		begin_ns = tool_now_ns();
 		err = ask(&end, job);
 		ns = tool_now_ns() - begin_ns;
 		if (err < 0)
-			return bench_failed(result, "waiting for the answer", err);
+			return bench_failed(result, "waiting for the reply", err);
 		if (bench_check(end.buffer, job->size, &seed) < 0 || seed != 0)
 			result->wrong++;
 		result->messages++;
@@ -338,13 +340,13 @@ static int measure_return(const struct bench_job *job, struct bench_result *resu
 	if (err < 0)
 		return err;
 	bench_note_path(&end, result);
-	ripc_close(end.ctx, 0);
+	bench_end_close(&end);
 	return 0;
 }
 
 const struct bench_peer bench_ripc_return = {
 	.name = "ripc-return",
-	.about = "libripc: the answer to a short question lands in a lent buffer (bandwidth only)",
+	.about = "libripc: the reply to a short request lands in a lent buffer (bandwidth only)",
 	.halves = {[BENCH_BANDWIDTH] = {serve_return, measure_return}},
 };
 

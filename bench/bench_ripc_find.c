@@ -142,7 +142,7 @@ int bench_ripc_measure_partners(const struct bench_job *job, struct bench_result
 	}
 	bench_note_path(&end, result);
 	free(ids);
-	ripc_close(end.ctx, 0);
+	bench_end_close(&end);
 	return 0;
 }
 
@@ -190,7 +190,7 @@ static int measure_found(const struct bench_job *job, int again, struct bench_re
 	if (err < 0)
 		return err;
 	free(ids);
-	ripc_close(end.ctx, 0);
+	bench_end_close(&end);
 	return 0;
 }
 
@@ -215,7 +215,7 @@ static int measure_absent(const struct bench_job *job, struct bench_result *resu
 		err = time_resolve(&end, end.partner + i, -ENOENT, result);
 	if (err < 0)
 		return err;
-	ripc_close(end.ctx, 0);
+	bench_end_close(&end);
 	return 0;
 }
 

@@ -160,7 +160,7 @@ static void rate_close(struct bench_sender *sender)
 		memcpy(sender->note, result->note, sizeof(sender->note));
 	}
 	free(result);
-	ripc_close(client->end.ctx, 0);
+	bench_end_close(&client->end);
 	free(client);
 }
 

@@ -14,10 +14,10 @@
 
 #include "clients.h"
 
-#define PARALLEL 128 /* questions that the server has in hand at once */
+#define PARALLEL 128 /* requests that the server has in hand at once */
 #define METHOD   "/calls/echo"
 
-/* One question after the other. */
+/* One request after the other. */
 struct turn {
 	enum { REQUESTED, READ, ANSWERED } state; /* of a server's */
 	grpc_call *call;
@@ -67,7 +67,7 @@ static void request(struct turn *turn)
 		queue, turn) == GRPC_CALL_OK, "request");
 }
 
-static void read_question(struct turn *turn)
+static void read_request(struct turn *turn)
 {
 	const grpc_op ops[] = {
 		{.op = GRPC_OP_SEND_INITIAL_METADATA},
@@ -113,7 +113,7 @@ static void serve(struct board *board, const char *target)
 
 		check(good || turn->state == ANSWERED, "serving");
 		if (turn->state == REQUESTED) {
-			read_question(turn);
+			read_request(turn);
 		} else if (turn->state == READ) {
 			answer(turn);
 		} else {
@@ -131,10 +131,10 @@ static void serve(struct board *board, const char *target)
 /* What is sent is taken out of its buffer. */
 static void ask_one(struct turn *turn, grpc_slice bytes)
 {
-	grpc_byte_buffer *question = grpc_raw_byte_buffer_create(&bytes, 1);
+	grpc_byte_buffer *payload = grpc_raw_byte_buffer_create(&bytes, 1);
 	const grpc_op ops[] = {
 		{.op = GRPC_OP_SEND_INITIAL_METADATA},
-		{.op = GRPC_OP_SEND_MESSAGE, .data.send_message.send_message = question},
+		{.op = GRPC_OP_SEND_MESSAGE, .data.send_message.send_message = payload},
 		{.op = GRPC_OP_SEND_CLOSE_FROM_CLIENT},
 		{.op = GRPC_OP_RECV_INITIAL_METADATA,
 			.data.recv_initial_metadata.recv_initial_metadata = &turn->initial},
@@ -150,7 +150,7 @@ static void ask_one(struct turn *turn, grpc_slice bytes)
 		grpc_slice_from_static_string(METHOD), NULL,
 		gpr_inf_future(GPR_CLOCK_REALTIME), NULL);
 	start(turn, ops, 6);
-	grpc_byte_buffer_destroy(question);
+	grpc_byte_buffer_destroy(payload);
 }
 
 static void answered(struct turn *turn)
@@ -171,7 +171,7 @@ static void answered(struct turn *turn)
 static void ask(struct board *board, const char *target, int me, int underway)
 {
 	static struct turn turns[PARALLEL];
-	char bytes[CLIENTS_BYTES] = "question";
+	char bytes[CLIENTS_BYTES] = "request";
 	grpc_slice slice;
 
 	grpc_init();
@@ -185,7 +185,7 @@ static void ask(struct board *board, const char *target, int me, int underway)
 		bool good;
 		struct turn *turn = gone_on(&good);
 
-		check(good, "asking");
+		check(good, "sending requests");
 		answered(turn);
 		ask_one(turn, slice);
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What bench/call_rates compares calls with: nng's req and rep sockets, with a context for each
- * question under way.
+ * request under way.
  *
  * call_nng URL CLIENTS UNDERWAY SECONDS     as calls rate does; URL: ipc:///tmp/x, tcp://...
  */
@@ -15,10 +15,10 @@
 
 #include "clients.h"
 
-#define PARALLEL 128 /* questions that the server has in hand at once */
+#define PARALLEL 128 /* requests that the server has in hand at once */
 #define DIALS    200 /* 10 ms apart */
 
-/* One question after the other. */
+/* One request after the other. */
 struct turn {
 	nng_ctx ctx;
 	nng_aio *aio;
@@ -47,7 +47,7 @@ static void transmit(struct turn *turn, nng_msg *msg)
 	nng_ctx_send(turn->ctx, turn->aio);
 }
 
-/* What came goes back: the question as the answer, and the answer as the next question. */
+/* What came goes back: the request as the reply, and the reply as the next request. */
 static void next(void *arg)
 {
 	struct turn *turn = arg;
@@ -69,7 +69,7 @@ static void turn_open(struct turn *turn, nng_socket socket, volatile unsigned lo
 	turn->answers = answers;
 }
 
-static nng_msg *question(void)
+static nng_msg *request(void)
 {
 	nng_msg *msg;
 
@@ -96,7 +96,7 @@ static void serve(struct board *board, const char *url)
 
 static void ask_one_by_one(nng_socket socket, volatile unsigned long *answers)
 {
-	nng_msg *msg = question();
+	nng_msg *msg = request();
 
 	for (;; ++*answers) {
 		check(nng_sendmsg(socket, msg, 0), "send");
@@ -122,7 +122,7 @@ static void ask(struct board *board, const char *url, int me, int underway)
 		ask_one_by_one(socket, &board->answers[me].n);
 	for (int i = 0; i < underway && i < PARALLEL; i++) {
 		turn_open(&turns[i], socket, &board->answers[me].n);
-		transmit(&turns[i], question());
+		transmit(&turns[i], request());
 	}
 	for (;;)
 		pause();

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What questions and answers cost.
+ * What requests and replies cost.
  *
  * calls rate BACKEND CLIENTS UNDERWAY SECONDS WHAT
- *     Client processes ask one server process, each with so many questions of 100 B under way at
- *     once (of shorts and longs one); prints answers per second of all clients together.
+ *     Client processes call one server process, each with so many requests of 100 B under way at
+ *     once (of shorts and longs one); prints replies per second of all clients together.
  *
  * calls count N WHAT
- *     In one process, through shared memory, 50 B: N times two shorts, two longs, or a question and
- *     its answer, which is WHAT: shorts, longs, calls or idempotent; prints what each took of the
+ *     In one process, through shared memory, 50 B: N times two shorts, two longs, or a request and
+ *     its reply, which is WHAT: shorts, longs, calls or idempotent; prints what each took of the
  *     processor, ns. To count instructions:
  *
  *   valgrind --tool=callgrind --toggle-collect=measured --callgrind-out-file=/dev/null \
@@ -67,14 +67,14 @@ static void take(const struct end *end, enum ripc_kind kind)
 	}
 	if (msg->kind != kind || msg->status)
 		check(-EPROTO, "message");
-	if (kind == RIPC_QUESTION)
+	if (kind == RIPC_REQUEST)
 		check(ripc_reply(end->svc, msg, msg->items, msg->n_items, 0), "reply");
 	ripc_msg_free(msg);
 }
 
 static void send_one(const struct end *from, const struct end *to)
 {
-	char bytes[50] = "question";
+	char bytes[50] = "request";
 	const struct iovec item = {bytes, sizeof(bytes)};
 	const struct ripc_send send = {.size = sizeof(send), .to = ripc_service_id(to->svc),
 		.items = &item, .n_items = 1, .flags = flags};
@@ -85,14 +85,14 @@ static void send_one(const struct end *from, const struct end *to)
 
 static void ask_one(const struct end *from, const struct end *to)
 {
-	char bytes[50] = "question";
+	char bytes[50] = "request";
 	const struct iovec item = {bytes, sizeof(bytes)};
-	const struct ripc_question ask = {.size = sizeof(ask), .to = ripc_service_id(to->svc),
+	const struct ripc_request ask = {.size = sizeof(ask), .to = ripc_service_id(to->svc),
 		.items = &item, .n_items = 1, .flags = flags, .timeout_ms = WAIT_MS};
 
 	check(ripc_call_start(from->svc, &ask), "call");
-	take(to, RIPC_QUESTION);
-	take(from, RIPC_ANSWER);
+	take(to, RIPC_REQUEST);
+	take(from, RIPC_REPLY);
 }
 
 /* What is counted. */
@@ -157,7 +157,7 @@ static uint64_t server_id;
 /* What is under way stays untouched: the items are not those of the message. */
 static void send_back(const struct end *end, const struct ripc_msg *msg)
 {
-	static char bytes[CLIENTS_BYTES] = "answer";
+	static char bytes[CLIENTS_BYTES] = "reply";
 	const struct iovec item = {bytes, sizeof(bytes)};
 	const struct ripc_send send = {.size = sizeof(send), .to = msg->from, .items = &item,
 		.n_items = 1, .flags = msg->kind == RIPC_LONG ? RIPC_SEND_LONG | RIPC_NOWAIT : 0};
@@ -173,7 +173,7 @@ static void serve(struct board *board, const char *backend)
 	end_open(&end, backend, server_id);
 	clients_ready(board);
 	while (ripc_receive(end.svc, -1, &msg) == 0) {
-		if (msg->kind == RIPC_QUESTION)
+		if (msg->kind == RIPC_REQUEST)
 			(void)ripc_reply(end.svc, msg, msg->items, msg->n_items, 0);
 		else if (msg->kind != RIPC_COMPLETION)
 			send_back(&end, msg);
@@ -184,7 +184,7 @@ static void serve(struct board *board, const char *backend)
 /* Without calls: a message there and one back. */
 static void exchange_all(const struct end *end, volatile unsigned long *answers)
 {
-	char bytes[CLIENTS_BYTES] = "question";
+	char bytes[CLIENTS_BYTES] = "request";
 	const struct iovec item = {bytes, sizeof(bytes)};
 	const struct ripc_send send = {.size = sizeof(send), .to = server_id, .items = &item,
 		.n_items = 1, .flags = flags};
@@ -195,7 +195,7 @@ static void exchange_all(const struct end *end, volatile unsigned long *answers)
 	}
 }
 
-static void ask_one_by_one(const struct end *end, const struct ripc_question *ask,
+static void ask_one_by_one(const struct end *end, const struct ripc_request *ask,
 		volatile unsigned long *answers)
 {
 	for (;; ++*answers) {
@@ -206,7 +206,7 @@ static void ask_one_by_one(const struct end *end, const struct ripc_question *as
 	}
 }
 
-static void ask_several(const struct end *end, const struct ripc_question *ask,
+static void ask_several(const struct end *end, const struct ripc_request *ask,
 		volatile unsigned long *answers, int underway)
 {
 	for (int i = 0; i < underway; i++)
@@ -215,8 +215,8 @@ static void ask_several(const struct end *end, const struct ripc_question *ask,
 		struct ripc_msg *msg;
 
 		check(ripc_receive(end->svc, WAIT_MS, &msg), "receive");
-		if (msg->kind != RIPC_ANSWER || msg->status)
-			check(msg->status ? msg->status : -EPROTO, "answer");
+		if (msg->kind != RIPC_REPLY || msg->status)
+			check(msg->status ? msg->status : -EPROTO, "reply");
 		check(ripc_call_start(end->svc, ask), "call");
 		ripc_msg_free(msg);
 	}
@@ -224,9 +224,9 @@ static void ask_several(const struct end *end, const struct ripc_question *ask,
 
 static void client(struct board *board, const char *backend, int me, int underway)
 {
-	char bytes[CLIENTS_BYTES] = "question";
+	char bytes[CLIENTS_BYTES] = "request";
 	const struct iovec item = {bytes, sizeof(bytes)};
-	const struct ripc_question ask = {.size = sizeof(ask), .to = server_id, .items = &item,
+	const struct ripc_request ask = {.size = sizeof(ask), .to = server_id, .items = &item,
 		.n_items = 1, .flags = flags, .timeout_ms = WAIT_MS};
 	struct end end;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Client processes that ask one server process, by whatever library, and how many answers they get
+ * Client processes that call one server process, by whatever library, and how many replies they get
  * in a second, all together.
  */
 #ifndef CLIENTS_H
@@ -9,7 +9,7 @@
 #include <stdbool.h>
 
 #define CLIENTS_MAX   64
-#define CLIENTS_BYTES 100 /* of a question, and of its answer */
+#define CLIENTS_BYTES 100 /* of a request, and of its reply */
 
 /* In memory that all processes share. */
 struct board {
@@ -24,14 +24,14 @@ struct board {
 /* Both run in a process of their own, until it is killed. */
 struct library {
 	void (*serve)(struct board *board, const char *at);
-	/* The client with this number asks, with so many questions under way at once. */
+	/* The client with this number sends requests, with so many under way at once. */
 	void (*ask)(struct board *board, const char *at, int me, int underway);
 };
 
-/* Of the server: it can be found. Of a client: it has found the server; returns when it may ask. */
+/* The server calls clients_ready() once it can be found; a client once it has found the server. */
 void clients_ready(struct board *board);
 void clients_await(struct board *board);
-/* Prints answers per second; at: what the library calls the place of the server. */
+/* Prints replies per second; at: what the library calls the place of the server. */
 int clients_rate(const struct library *library, const char *at, int clients, int underway,
 		double seconds);
 /* The same, from the arguments AT CLIENTS UNDERWAY SECONDS. False: they are not such. */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What many open questions cost, and many services that are watched.
+ * What many open requests cost, and many services that are watched.
  *
  * crowd calls [BACKEND [CLIENTS [EACH [SECONDS]]]]
- *     So many clients (1,000 services, of ten contexts in a process of their own) ask one server,
- *     which has one epoll, with so many questions of 50 B open each (10). First the server keeps
- *     all of them: prints the bytes that each takes on both sides. Then the server answers what
- *     comes: prints answers per second, and how long they take; at last also beside a slow
- *     handler, to which one question in 100 goes, and which takes 10 ms for each.
+ *     So many clients (1,000 services, of ten contexts in a process of their own) call one server,
+ *     which has one epoll, with so many requests of 50 B open each (10). First the server keeps
+ *     all of them: prints the bytes that each takes on both sides. Then the server replies to what
+ *     comes: prints replies per second, and how long they take; at last also beside a slow
+ *     handler, to which one request in 100 goes, and which takes 10 ms for each.
  *
  * crowd watch [BACKEND [SERVICES [SECONDS]]]
  *     Watches so many services (1,000) of ten contexts of another process, and prints how much of
@@ -43,7 +43,7 @@
 
 /* In memory that both processes share. */
 struct board {
-	volatile bool keeps, counts; /* the server answers nothing; says what memory it has */
+	volatile bool keeps, counts; /* the server never replies; says what memory it has */
 	volatile unsigned int n_kept, n_ready;
 	volatile size_t server_bytes;
 	uint64_t ids[CLIENTS_MAX];
@@ -96,7 +96,7 @@ static size_t bytes_of(struct ripc_context *ctx)
 {
 	struct ripc_stats stats = {.size = sizeof(stats)};
 
-	check(ripc_stats(ctx, &stats), "stats");
+	check(ripc_stats_get(ctx, &stats), "stats");
 	return heap_bytes() + stats.pool_used_bytes;
 }
 
@@ -134,33 +134,33 @@ static struct slow slow = {.lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_CO
 
 static struct ripc_msg *kept[OPEN_MAX];
 
-static void answer(struct ripc_service *svc, struct ripc_msg *question)
+static void answer(struct ripc_service *svc, struct ripc_msg *request)
 {
-	check(ripc_reply(svc, question, question->items, question->n_items, 0), "reply");
-	ripc_msg_free(question);
+	check(ripc_reply(svc, request, request->items, request->n_items, 0), "reply");
+	ripc_msg_free(request);
 }
 
 static void *handle_slowly(void *arg)
 {
 	(void)arg;
 	for (;;) {
-		struct ripc_msg *question;
+		struct ripc_msg *request;
 
 		pthread_mutex_lock(&slow.lock);
 		while (slow.from == slow.to)
 			pthread_cond_wait(&slow.more, &slow.lock);
-		question = slow.kept[slow.from++ % OPEN_MAX];
+		request = slow.kept[slow.from++ % OPEN_MAX];
 		pthread_mutex_unlock(&slow.lock);
 		sleep_ms(SLOW_US / 1000);
-		answer(slow.svc, question);
+		answer(slow.svc, request);
 	}
 	return NULL;
 }
 
-static void hand_over(struct ripc_msg *question)
+static void hand_over(struct ripc_msg *request)
 {
 	pthread_mutex_lock(&slow.lock);
-	slow.kept[slow.to++ % OPEN_MAX] = question;
+	slow.kept[slow.to++ % OPEN_MAX] = request;
 	pthread_cond_signal(&slow.more);
 	pthread_mutex_unlock(&slow.lock);
 }
@@ -182,7 +182,7 @@ static void take_all(struct ripc_service *svc)
 	struct ripc_msg *msg;
 
 	while (ripc_receive(svc, 0, &msg) == 0) {
-		if (msg->kind == RIPC_QUESTION)
+		if (msg->kind == RIPC_REQUEST)
 			take(svc, msg);
 		else
 			ripc_msg_free(msg);
@@ -228,27 +228,27 @@ static bool some_slow;
 static void ask(unsigned int slot)
 {
 	const struct iovec item = {&texts[slot], sizeof(texts[slot])};
-	const struct ripc_question question = {.size = sizeof(question), .to = board->ids[0],
+	const struct ripc_request request = {.size = sizeof(request), .to = board->ids[0],
 		.items = &item, .n_items = 1, .cookie = slot, .timeout_ms = CALL_MS};
 	int error;
 
 	texts[slot].began_ns = now_ns();
 	texts[slot].slow = some_slow && slot % SLOW_PER == 0;
-	while ((error = ripc_call_start(services[slot / n_each], &question)) == -EAGAIN)
+	while ((error = ripc_call_start(services[slot / n_each], &request)) == -EAGAIN)
 		sleep_ms(1);
 	check(error, "call");
 }
 
-/* Takes what has come to a service; asks: the next question goes. */
+/* Takes what has come to a service; asks: the next request is sent. */
 static void take_answers(struct ripc_service *svc, bool asks)
 {
 	struct ripc_msg *msg;
 
 	while (ripc_receive(svc, 0, &msg) == 0) {
-		unsigned int slot = (unsigned int)msg->answers;
+		unsigned int slot = (unsigned int)msg->request_cookie;
 
-		if (msg->kind == RIPC_ANSWER) {
-			check(msg->status, "answer");
+		if (msg->kind == RIPC_REPLY) {
+			check(msg->status, "reply");
 			if (!texts[slot].slow && n_times < TIMES_MAX)
 				times_us[n_times++] = (float)(now_ns() -
 					texts[slot].began_ns) / 1000;
@@ -306,7 +306,7 @@ static void print_times(const char *what, double seconds)
 	if (n_times == 0)
 		check(-ETIMEDOUT, what);
 	qsort(times_us, n_times, sizeof(*times_us), compare);
-	printf("%s: %.0f answers per second, %.1f ms in the median, %.1f p99, %.1f at most\n", what,
+	printf("%s: %.0f replies per second, %.1f ms in the median, %.1f p99, %.1f at most\n", what,
 		(double)n_times / seconds, times_us[n_times / 2] / 1000.0,
 		times_us[n_times - 1 - n_times / 100] / 1000.0, times_us[n_times - 1] / 1000.0);
 	n_times = 0;
@@ -318,7 +318,7 @@ static void ask_all(void)
 		ask(slot);
 }
 
-/* All have asked once, and know the server. Then all their questions are open. */
+/* All have sent one request, and know the server. Then all their requests are open. */
 static void measure_bytes(int epoll_fd)
 {
 	unsigned int n = n_clients * n_each;
@@ -357,7 +357,7 @@ static int calls(const char *backend, unsigned int seconds)
 	run_for(epoll_fd, 1000, true);
 	n_times = 0;
 	run_for(epoll_fd, seconds * 1000, true);
-	print_times("each answered at once", seconds);
+	print_times("each replied to at once", seconds);
 	some_slow = true;
 	run_for(epoll_fd, 1000, true);
 	n_times = 0;

@@ -93,6 +93,7 @@ static void measure(const char *backend, uint64_t to, size_t size, uint64_t *tim
 			times[i - WARM_UP] = now_ns() - began;
 	}
 	ripc_msg_free(msg);
+	ripc_buf_free(ctx, item.iov_base);
 	ripc_close(ctx, 0);
 }
 

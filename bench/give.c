@@ -134,7 +134,7 @@ static void wait_home(struct giver *giver)
 
 	for (int i = 0; i < POLLS || stats.given_held_bytes; i++) {
 		ripc_receive(giver->svc, 0, &none); /* nothing comes: it polls */
-		ripc_stats(giver->ctx, &stats);
+		ripc_stats_get(giver->ctx, &stats);
 	}
 }
 
@@ -229,7 +229,7 @@ int main(int argc, char **argv)
 	good = measure(&giver, false, false);
 	good &= measure(&giver, true, false);
 	measure(&giver, false, true);
-	ripc_stats(giver.ctx, &stats);
+	ripc_stats_get(giver.ctx, &stats);
 	printf("datagrams sent %" PRIu64 ", still held %" PRIu64 " bytes\n",
 		stats.datagrams_sent, stats.given_held_bytes);
 	kill(child, SIGKILL);

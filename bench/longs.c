@@ -96,6 +96,7 @@ int main(int argc, char **argv)
 	for (long i = 0; i < WARM_UP; i++)
 		exchange(&from, &to, &item);
 	measured(&from, &to, &item, n);
+	check(ripc_buf_free(from.ctx, item.iov_base), "free");
 	check(ripc_close(from.ctx, 0), "close");
 	check(ripc_close(to.ctx, 0), "close");
 	return 0;

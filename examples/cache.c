@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Implements cache.h. A file is noted when it is asked for, and read when it is asked for again:
+ * Implements cache.h. A file is noted when it is requested, and read when it is requested again:
  * so who goes through a large tree once does not drive out what is in use. A file is taken for the
  * same while device, inode, length, time of change and of status change are; nothing of it is given
  * before all is read and it was still the same after that. As clocks of file systems tick slowly, a
@@ -112,13 +112,13 @@ static void note(struct cache *cache, const struct stat *stat)
 
 /*
  * Makes room for a file. What clients hold of files that went is still in use in the pool: beyond
- * half of it nothing is kept, so that there is room for answers.
+ * half of it nothing is kept, so that there is room for replies.
  */
 static int make_room(struct cache *cache, uint64_t len)
 {
 	struct ripc_stats stats = {.size = sizeof(stats)};
 
-	while (ripc_stats(cache->ctx, &stats) == 0) {
+	while (ripc_stats_get(cache->ctx, &stats) == 0) {
 		uint64_t most = stats.pool_limit_bytes / 2;
 
 		if (cache->bytes + len <= cache->max_bytes && stats.pool_used_bytes + len <= most)

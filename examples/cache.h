@@ -18,8 +18,8 @@
 #define CACHE_SETTLED_S 2	   /* no file system's clock ticks more slowly (FAT's) */
 
 struct cache_file {
-	struct stat stat; /* what it was when it was asked for first */
-	uint8_t *data;	  /* a buffer of the pool; NULL: it was asked for once */
+	struct stat stat; /* what it was when it was requested first */
+	uint8_t *data;	  /* a buffer of the pool; NULL: it was requested once */
 	int whole;	  /* all is there; else it is being read */
 	uint64_t used;	  /* the higher the later; 0: a free place */
 };
@@ -47,7 +47,7 @@ uint8_t *cache_get(struct cache *cache, int fd, const struct stat *stat, int beg
 /* Reads a little of what is to be kept. Returns whether there is more to read. */
 int cache_work(struct cache *cache);
 
-/* Gives the memory of the file back that was not asked for for the longest time. 0: none left. */
+/* Frees the memory of the file that was not requested for the longest time. 0: none left. */
 int cache_shrink(struct cache *cache);
 
 /* Whether nobody has replaced or written to a file between these two looks at it. */

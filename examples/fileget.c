@@ -42,8 +42,8 @@ static const char usage_text[] =
 	"  -r, --recursive    fetch a directory with all that is below it\n"
 	"  --files-from LIST  fetch the files named in LIST, one a line\n"
 	"  --depth N          requests under way at a time (default 4; at most 16 towards a pipe,\n"
-	"                     where answers are kept until it is their turn)\n"
-	"  --piece BYTES      most bytes asked for at once; it may be given less (default 64M)\n"
+	"                     where replies are kept until it is their turn)\n"
+	"  --piece BYTES      most bytes requested at once; it may be sent less (default 64M)\n"
 	"  --discard          read and sum up the bytes, write nothing\n"
 	"  --stats            say on standard error how fast it was and by which path\n"
 	"  --timeout MS       give up when the server is silent for so long (default 10000)\n"
@@ -79,26 +79,26 @@ static int failed(const char *what, int err)
 static int list(struct fileget_client *client, const char *path,
 	int (*handle)(void *arg, const struct file_entry *entry), void *arg)
 {
-	struct fileget_piece question = {.len = FILE_PIECE_MAX}, *answered;
+	struct fileget_piece request = {.len = FILE_PIECE_MAX}, *answered;
 	const uint8_t *at, *end;
 	struct file_entry entry;
-	int err = fileget_ask(client, FILE_LIST, path, &question);
+	int err = fileget_ask(client, FILE_LIST, path, &request);
 
 	if (err == 0)
 		err = fileget_wait(client, &answered);
 	if (err < 0)
 		return failed(path[0] ? path : ".", err);
-	if (question.answer.status != FILE_OK) {
+	if (request.answer.status != FILE_OK) {
 		fprintf(stderr, "fileget: %s: %s\n", path[0] ? path : ".",
-			file_status_text(question.answer.status));
-		fileget_release(client, &question);
+			file_status_text(request.answer.status));
+		fileget_release(client, &request);
 		return 1;
 	}
-	at = question.data;
-	end = at + question.answer.len;
-	while (err == 0 && question.data && (err = file_entry_decode(&at, end, &entry)) > 0)
+	at = request.data;
+	end = at + request.answer.len;
+	while (err == 0 && request.data && (err = file_entry_decode(&at, end, &entry)) > 0)
 		err = handle(arg, &entry);
-	fileget_release(client, &question);
+	fileget_release(client, &request);
 	return err < 0 ? failed(path[0] ? path : ".", err) : err;
 }
 

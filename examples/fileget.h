@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The parts of fileget: asking a fileserver (fileget_client.c), writing what came to files
+ * The parts of fileget: requests to a fileserver (fileget_client.c), writing what came to files
  * (fileget_output.c), and fetching one or many files with several requests under way
  * (fileget_fetch.c). fileget.c is the command line.
  */
@@ -12,20 +12,20 @@
 #include <stdint.h>
 #include "fileproto.h"
 
-/* ---- asking ---- */
+/* ---- requests ---- */
 
 struct fileget_client;
 
-/* One question and, after fileget_wait(), its answer. */
+/* One request and, after fileget_wait(), its reply. */
 struct fileget_piece {
 	void *user;	      /* the caller's */
-	uint64_t offset, len; /* as asked */
+	uint64_t offset, len; /* as requested */
 	struct file_answer answer;
 	const uint8_t *data; /* answer.len bytes, until fileget_release() */
 };
 
 /*
- * Finds the server. depth is how many questions can be under way; timeout_ms is how long the
+ * Finds the server. depth is how many requests can be under way; timeout_ms is how long the
  * server may show no sign of life; *stop ends every wait. 0 or a negative errno.
  */
 int fileget_client_open(uint64_t server, unsigned int depth, int timeout_ms,
@@ -33,14 +33,14 @@ int fileget_client_open(uint64_t server, unsigned int depth, int timeout_ms,
 void fileget_client_close(struct fileget_client *client);
 
 /*
- * Asks; path must stay until the answer was released. -EAGAIN: depth questions are under way.
- * -EHOSTUNREACH: no network leads to the server.
+ * Sends a request; path must stay until the reply was released. -EAGAIN: depth requests are under
+ * way. -EHOSTUNREACH: no network leads to the server.
  */
 int fileget_ask(struct fileget_client *client, enum file_what what, const char *path,
 	struct fileget_piece *piece);
 
 /*
- * Waits for the next answer, in whatever order they come. -ENOENT: nothing was asked.
+ * Waits for the next reply, in whatever order they arrive. -ENOENT: no request is under way.
  * -ETIMEDOUT: the server is silent. -EHOSTUNREACH: as above. -EINTR: *stop.
  */
 int fileget_wait(struct fileget_client *client, struct fileget_piece **piece);

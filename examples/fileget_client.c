@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Asking a fileserver; see fileget.h. Each question has a slot, whose number is the cookie of the
- * call. A question that has failed is asked again while the server shows signs of life, also of a
- * server that was started anew. The answer is kept until our caller is done with it, wherever its
+ * Requests to a fileserver; see fileget.h. Each request has a slot, whose number is the cookie of
+ * the call. A request that has failed is sent again while the server shows signs of life, also to a
+ * server that was started anew. The reply is kept until our caller is done with it, wherever its
  * data lies: in our pool, or, when it was given by a server on this host, in that one's memory.
  *
- * The first piece of a file, which often is all of it, is asked for as RIPC_IDEMPOTENT: a short
+ * The first piece of a file, which often is all of it, is requested as RIPC_IDEMPOTENT: a short
  * message is quicker. The library repeats that soon, which is not worth it while a long piece is on
- * its way; so the other ones are asked for without.
+ * its way; so the other ones are requested without.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@
 
 enum slot_state {
 	SLOT_FREE,
-	SLOT_WAITING, /* to be asked again: the server, or the network, took no more */
+	SLOT_WAITING, /* to be sent again: the server, or the network, took no more */
 	SLOT_ASKED,
 	SLOT_ANSWERED
 };
@@ -26,9 +26,9 @@ enum slot_state {
 struct slot {
 	struct fileget_piece *piece;
 	enum slot_state state;
-	struct ripc_msg *msg; /* the answer, kept until it is released */
-	size_t question_len;
-	uint8_t question[FILE_REQUEST_MAX]; /* the library's while it is asked */
+	struct ripc_msg *msg; /* the reply, kept until it is released */
+	size_t request_len;
+	uint8_t request[FILE_REQUEST_MAX]; /* the library's while it is under way */
 };
 
 struct fileget_client {
@@ -38,7 +38,7 @@ struct fileget_client {
 	int timeout_ms;
 	const volatile int *stop;
 	unsigned int n_slots, n_asked, n_waiting;
-	int is_refused; /* the last question that failed */
+	int is_refused; /* the last request that failed */
 	struct slot slots[];
 };
 
@@ -123,7 +123,7 @@ void fileget_path_text(struct fileget_client *client, char *text, size_t len)
 		snprintf(text, len, "%s/%s", path.backend, path.bulk);
 }
 
-/* ---- asking ---- */
+/* ---- requests ---- */
 
 /* A server that is gone may come again; where no network leads to it, waiting is in vain. */
 static int is_lasting(int err)
@@ -132,12 +132,12 @@ static int is_lasting(int err)
 	       err == -EINVAL || err == FILE_MALFORMED;
 }
 
-/* Asks what is in a slot, or puts it off. 0, or an error that no repetition would change. */
+/* Sends the request of a slot, or puts it off. 0, or an error that no repetition would change. */
 static int ask_slot(struct fileget_client *client, struct slot *slot)
 {
-	struct iovec item = {slot->question, slot->question_len};
-	struct ripc_question question = {
-		.size = sizeof(question),
+	struct iovec item = {slot->request, slot->request_len};
+	struct ripc_request request = {
+		.size = sizeof(request),
 		.to = client->server,
 		.cookie = (uint64_t)(slot - client->slots),
 		.items = &item,
@@ -145,7 +145,7 @@ static int ask_slot(struct fileget_client *client, struct slot *slot)
 		.flags = slot->piece->offset == 0 ? RIPC_IDEMPOTENT : 0,
 		.timeout_ms = client->timeout_ms,
 	};
-	int err = ripc_call_start(client->svc, &question);
+	int err = ripc_call_start(client->svc, &request);
 
 	slot->state = err < 0 ? SLOT_WAITING : SLOT_ASKED;
 	client->n_waiting += err < 0;
@@ -154,7 +154,7 @@ static int ask_slot(struct fileget_client *client, struct slot *slot)
 	return is_lasting(err) ? err : 0;
 }
 
-/* Asks what was put off, at most so many times. 0 or an error, as above. */
+/* Sends what was put off, at most so many times. 0 or an error, as above. */
 static int ask_waiting(struct fileget_client *client, unsigned int most)
 {
 	struct slot *slot = client->slots;
@@ -199,7 +199,7 @@ int fileget_ask(struct fileget_client *client, enum file_what what, const char *
 	if (slot == client->slots + client->n_slots)
 		return -EAGAIN;
 	slot->piece = piece;
-	slot->question_len = encode(what, path, piece, slot->question);
+	slot->request_len = encode(what, path, piece, slot->request);
 	err = ask_slot(client, slot);
 	if (err < 0) {
 		slot->state = SLOT_FREE;
@@ -212,7 +212,7 @@ int fileget_ask(struct fileget_client *client, enum file_what what, const char *
 
 /* ---- receiving ---- */
 
-/* Whether the data that came is what the header says, and no more than was asked for. */
+/* Whether the data that came is what the header says, and no more than was requested. */
 static int is_consistent(const struct ripc_msg *msg, const struct fileget_piece *piece,
 	const struct file_answer *answer)
 {
@@ -223,7 +223,7 @@ static int is_consistent(const struct ripc_msg *msg, const struct fileget_piece 
 	return msg->n_items <= 2 && answer->len == data_len && answer->len <= piece->len;
 }
 
-/* The answer to a slot: takes msg. 0, or -EBADMSG: it is nonsense. */
+/* The reply for a slot: takes msg. 0, or -EBADMSG: it is nonsense. */
 static int take_answer(struct fileget_client *client, struct slot *slot, struct ripc_msg *msg)
 {
 	struct file_answer answer;
@@ -240,7 +240,7 @@ static int take_answer(struct fileget_client *client, struct slot *slot, struct 
 	return 0;
 }
 
-/* No answer came, or the server is busy: the slot is asked again, unless that is in vain. */
+/* No reply came, or the server is busy: the request is sent again, unless that is in vain. */
 static int take_failure(struct fileget_client *client, struct slot *slot, int err)
 {
 	slot->state = SLOT_WAITING;
@@ -254,10 +254,10 @@ static int take_failure(struct fileget_client *client, struct slot *slot, int er
 /* Takes a message. 0 or a negative errno. *answered: the slot that keeps it, if one does. */
 static int take(struct fileget_client *client, struct ripc_msg *msg, struct slot **answered)
 {
-	struct slot *slot = &client->slots[msg->answers];
+	struct slot *slot = &client->slots[msg->request_cookie];
 	int err;
 
-	if (msg->kind != RIPC_ANSWER) { /* a notice: the network takes more again */
+	if (msg->kind != RIPC_REPLY) { /* a notice: the network takes more again */
 		ripc_msg_free(msg);
 		return ask_waiting(client, client->n_slots);
 	}
@@ -270,7 +270,7 @@ static int take(struct fileget_client *client, struct ripc_msg *msg, struct slot
 	return err;
 }
 
-/* Now and then: what was put off is asked again. Also, is there still a way to the server? */
+/* Now and then: what was put off is sent again. Also, is there still a way to the server? */
 static int look_around(struct fileget_client *client)
 {
 	uint64_t now = now_ms();
@@ -330,6 +330,6 @@ void fileget_release(struct fileget_client *client, struct fileget_piece *piece)
 		client->slots[i].state = SLOT_FREE;
 		break;
 	}
-	/* The server has room for another answer now. What is wrong is seen at the next tick. */
+	/* The server has room for another reply now. The next tick finds errors. */
 	ask_waiting(client, 1);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Fetching files with several questions under way; see fileget.h. Files are taken up in the
- * order in which they were added. The answer to a file's first question also tells its size, and
- * how much the server gives at once: what may be left of a large file is asked for in pieces of
+ * Fetching files with several requests under way; see fileget.h. Files are taken up in the
+ * order in which they were added. The reply to a file's first request also tells its size, and
+ * how much the server gives at once: what may be left of a large file is requested in pieces of
  * that length as places get free, so it uses all of them. A file that changes while it is fetched
  * fails. Towards a pipe the pieces are kept until their turn comes.
  */
@@ -29,7 +29,7 @@ struct fileget_file {
 struct place {
 	struct fileget_piece piece;
 	struct fileget_file *file;
-	uint64_t missing; /* bytes of it that did not come: they are asked for again */
+	uint64_t missing; /* bytes of it that did not come: they are requested again */
 	int kept;
 };
 
@@ -162,13 +162,13 @@ static int open_output(struct fileget_file *file)
 	return err;
 }
 
-/* ---- asking ---- */
+/* ---- requests ---- */
 
 static int has_more(const struct fileget_file *file)
 {
 	if (file->ended)
 		return 0;
-	/* Until the first answer is there, nothing more is known. */
+	/* Until the first reply is there, nothing more is known. */
 	return file->asked == 0 ? file->n_asked == 0
 				: file->has_version && file->asked < file->size;
 }
@@ -200,7 +200,7 @@ static int ask_range(struct fileget_fetch *fetch, struct place *place, uint64_t 
 	return fileget_ask(fetch->client, FILE_GET, place->file->remote, &place->piece);
 }
 
-/* Asks for one piece of file. 0 or a negative errno that no other file would fare better with. */
+/* Requests one piece of file. 0 or a negative errno that no other file would fare better with. */
 static int ask(struct fileget_fetch *fetch, struct fileget_file *file, struct place *place)
 {
 	int err;
@@ -221,7 +221,7 @@ static int ask(struct fileget_fetch *fetch, struct fileget_file *file, struct pl
 	return 0;
 }
 
-/* Uses all free places while there is something to ask for. 0 or a negative errno. */
+/* Uses all free places while there is something to request. 0 or a negative errno. */
 static int ask_all(struct fileget_fetch *fetch, struct place *places)
 {
 	struct fileget_file *file;
@@ -241,7 +241,7 @@ static int ask_all(struct fileget_fetch *fetch, struct place *places)
 	return err;
 }
 
-/* ---- answers ---- */
+/* ---- replies ---- */
 
 /* How much of a piece is before the file's end. */
 static uint64_t expected_len(const struct fileget_file *file, const struct fileget_piece *piece)
@@ -251,7 +251,7 @@ static uint64_t expected_len(const struct fileget_file *file, const struct fileg
 	return left < piece->len ? left : piece->len;
 }
 
-/* Returns what is wrong with an answer, or NULL. Sets what is known of the file. */
+/* Returns what is wrong with a reply, or NULL. Sets what is known of the file. */
 static const char *judge(struct fileget_file *file, const struct fileget_piece *piece)
 {
 	const struct file_answer *answer = &piece->answer;
@@ -266,11 +266,11 @@ static const char *judge(struct fileget_file *file, const struct fileget_piece *
 	file->has_version = file->has_size = 1;
 	expected = expected_len(file, piece);
 	if (answer->len > expected || (answer->len == 0 && expected > 0))
-		return "the server answers nonsense";
+		return "the server sends malformed replies";
 	return NULL;
 }
 
-/* The server gives less at once than was asked for: the rest is asked for when its turn comes. */
+/* The server sends less at once than was requested: the rest is requested in its turn. */
 static void take_less(struct fileget_file *file, struct place *place, uint64_t expected)
 {
 	uint64_t len = place->piece.answer.len;
@@ -303,7 +303,7 @@ static int store(
 	return 0;
 }
 
-/* Stores a piece whose turn it is and gives its place free, unless there is a rest to ask for. */
+/* Stores a piece whose turn it is and gives its place free, unless there is a rest to request. */
 static void settle(struct fileget_fetch *fetch, struct place *place)
 {
 	struct fileget_file *file = place->file;
@@ -345,14 +345,14 @@ static void settle_in_order(struct fileget_fetch *fetch, struct place *places)
 	}
 }
 
-/* Learns what an answer says, before its bytes are looked at. */
+/* Learns what a reply says, before its bytes are looked at. */
 static void note(struct fileget_fetch *fetch, struct place *place)
 {
 	struct fileget_file *file = place->file;
 	const char *wrong = judge(file, &place->piece);
 	uint64_t expected = expected_len(file, &place->piece);
 
-	/* The size was not known, or only from the listing: what was asked for may exceed it. */
+	/* The size was not known, or only from the listing: what was requested may exceed it. */
 	if (file->asked > file->size)
 		file->asked = file->size;
 	if (wrong)

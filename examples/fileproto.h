@@ -2,11 +2,11 @@
 /*
  * What fileserver and fileget say to each other: the only place that knows these bytes.
  *
- * A request is a question of one item, a header and then the path. The answer is a header and, if
- * there are any, a second item with the bytes of the file or of the listing. A malformed request,
- * or one too many, is answered with an error instead: FILE_MALFORMED, FILE_TOO_MANY.
+ * A request has one item, a header and then the path. The reply is a header and, if
+ * there are any, a second item with the bytes of the file or of the listing. The reply to a
+ * malformed request, or to one too many, is an error: FILE_MALFORMED, FILE_TOO_MANY.
  *
- *   request                                  answer
+ *   request                                  reply
  *    0  4  "RFQ2"                             0  4  "RFA2"
  *    4  1  what: FILE_GET, FILE_LIST          4  1  status: enum file_status
  *    5  1  zero                               5  3  zero
@@ -37,12 +37,12 @@
 #define FILE_ENTRY_HEADER   11
 #define FILE_PATH_MAX	    1023
 #define FILE_REQUEST_MAX    (FILE_REQUEST_HEADER + FILE_PATH_MAX)
-/* The most bytes of one answer. A server may give less than it is asked for, if not nothing. */
+/* The most bytes of one reply. A server may send less than was requested, if not nothing. */
 #define FILE_PIECE_MAX (64u << 20)
 
-/* Errors of a question. libripc itself has none of them for one that was delivered. */
+/* Errors of a request. libripc itself has none of them for one that was delivered. */
 #define FILE_MALFORMED (-EBADMSG)
-#define FILE_TOO_MANY  (-EBUSY) /* of this client are waiting: the same can be asked later */
+#define FILE_TOO_MANY  (-EBUSY) /* of this client are waiting: the same can be requested later */
 
 enum file_what { FILE_GET = 1, FILE_LIST = 2 };
 
@@ -90,7 +90,7 @@ static inline const char *file_status_text(unsigned int status)
 		[FILE_CHANGED] = "it changed while it was fetched",
 	};
 
-	return status < FILE_N_STATUS ? texts[status] : "an unknown answer";
+	return status < FILE_N_STATUS ? texts[status] : "an unknown reply";
 }
 
 static inline void file_put16(uint8_t *to, uint16_t value)
@@ -164,7 +164,7 @@ static inline int file_request_decode(const struct iovec *item, struct file_requ
 	return memchr(request->path, 0, path_len) ? FILE_MALFORMED : 0;
 }
 
-/* Writes an answer's header to bytes[FILE_ANSWER_HEADER]. */
+/* Writes a reply's header to bytes[FILE_ANSWER_HEADER]. */
 static inline void file_answer_encode(const struct file_answer *answer, uint8_t *bytes)
 {
 	memcpy(bytes, "RFA2", 4);
@@ -175,7 +175,7 @@ static inline void file_answer_encode(const struct file_answer *answer, uint8_t 
 	file_put64(bytes + 24, answer->version);
 }
 
-/* Reads an answer's header out of one item of a message. 0, or -EBADMSG: *answer untouched. */
+/* Reads a reply's header out of one item of a message. 0, or -EBADMSG: *answer untouched. */
 static inline int file_answer_decode(const struct iovec *item, struct file_answer *answer)
 {
 	uint8_t bytes[FILE_ANSWER_HEADER];

@@ -2,13 +2,13 @@
 /*
  * fileserver: serves the files below a directory under a service ID; fileget is the client and
  * fileproto.h says what they exchange. This file owns the requests and the order in which they
- * are answered.
+ * get replies.
  *
- * One thread, one loop, one place to wait: an answer is never waited for. Each client has a queue,
- * and the clients take turns, so that one that asks much does not keep the others waiting. Answers
- * are memory of this process until their client has freed them. What one client can hold of it is
- * bounded, and becomes less as memory does. A client that holds so much is told that, and can ask
- * again.
+ * One thread, one loop, one place to wait: the outcome of a reply is never waited for. Each client
+ * has a queue, and the clients take turns, so that one with many requests does not keep the others
+ * waiting. Replies are memory of this process until their client has freed them. What one client
+ * can hold of it is bounded, and becomes less as memory does. A client that holds so much gets an
+ * error, and can send its request again.
  */
 #include <getopt.h>
 #include <pthread.h>
@@ -23,9 +23,9 @@
 #define CLIENT_ANSWERS	1024	    /* that one client can hold, */
 #define CLIENT_BYTES	(64u << 20) /* and their bytes, */
 #define CLIENT_PART	4	    /* and their part of the memory that is left */
-#define BATCH		64   /* requests that are taken before it is the turn of the answers */
+#define BATCH		64   /* requests that are taken before it is the turn of the replies */
 #define TURNS		16   /* of each client, before more requests are taken */
-#define SHARE_KEPT	16   /* answers after which the memory that is left is looked at, */
+#define SHARE_KEPT	16   /* replies after which the memory that is left is looked at, */
 #define PATH_KEPT	16   /* and by which way a client is reached */
 #define IDLE_KEPT	1024 /* requests after which idle clients are looked for */
 #define CACHE_BYTES	(1u << 30) /* at most, unless --cache says more */
@@ -36,14 +36,14 @@ struct options {
 	uint64_t id, cache_bytes;
 };
 
-/* Data of an answer. Its client has freed it when all references to it are ours. */
+/* Data of a reply. Its client has freed it when all references to it are ours. */
 struct held {
 	void *data;
 	size_t len;
 	int n_ours;
 };
 
-/* Exists while it has requests, or holds answers. Both are rings. */
+/* Exists while it has requests, or holds replies. Both are rings. */
 struct client {
 	uint64_t id, incarnation;
 	struct ripc_msg *waiting[CLIENT_REQUESTS];
@@ -75,7 +75,7 @@ static const char usage_text[] =
 	"\n"
 	"  --id N        the service ID to register, decimal or 0x...\n"
 	"  --name S      the same by a name\n"
-	"  --cache SIZE  memory for large files that are asked for again: 64M, 2G, 0 for none\n"
+	"  --cache SIZE  memory for large files that are requested again: 64M, 2G, 0 for none\n"
 	"                (default and most: a quarter of the library's; by default at most 1G)\n"
 	"  --help        this text\n";
 
@@ -103,7 +103,7 @@ static struct client *add_client(struct server *server, const struct ripc_msg *m
 	return client;
 }
 
-/* Forgets the first answer that a client holds if it has freed it. False: it has not. */
+/* Forgets the first reply that a client holds if it has freed it. False: it has not. */
 static int release_first(struct server *server, struct client *client)
 {
 	struct held *held = &client->held[client->first_held];
@@ -118,7 +118,7 @@ static int release_first(struct server *server, struct client *client)
 	return 1;
 }
 
-/* The first answer becomes the last one. */
+/* The first reply becomes the last one. */
 static void rotate_held(struct client *client)
 {
 	unsigned int last = (client->first_held + client->n_held) % CLIENT_ANSWERS;
@@ -167,12 +167,12 @@ static void say_holder(void *arg, const struct ripc_holder *holder)
 	(void)arg;
 	fprintf(stderr,
 		"fileserver: no memory: service 0x%llx has not freed %llu bytes of %llu "
-		"answers\n",
+		"replies\n",
 		(unsigned long long)holder->id, (unsigned long long)holder->bytes,
 		(unsigned long long)holder->messages);
 }
 
-/* On this host clients read answers where they are, for as long as they like. */
+/* On this host clients read replies where they are, for as long as they like. */
 static void say_holders(struct server *server)
 {
 	time_t now = time(NULL);
@@ -190,7 +190,8 @@ static void look_at_memory(struct server *server)
 
 	if (server->n_since_share++ % SHARE_KEPT != 0)
 		return;
-	if (ripc_stats(server->ctx, &stats) == 0 && stats.pool_used_bytes < stats.pool_limit_bytes)
+	if (ripc_stats_get(server->ctx, &stats) == 0 &&
+			stats.pool_used_bytes < stats.pool_limit_bytes)
 		part = (stats.pool_limit_bytes - stats.pool_used_bytes) / CLIENT_PART;
 	server->share = part < CLIENT_BYTES ? part : CLIENT_BYTES;
 }
@@ -211,7 +212,7 @@ static int may_answer(struct server *server, struct client *client)
 	return has_share(server, client);
 }
 
-/* Keeps a reference to an answer's data until its client has freed it. */
+/* Keeps a reference to a reply's data until its client has freed it. */
 static void hold(struct server *server, struct client *client, const struct answer *answer)
 {
 	unsigned int last = (client->first_held + client->n_held) % CLIENT_ANSWERS;
@@ -224,23 +225,23 @@ static void hold(struct server *server, struct client *client, const struct answ
 	server->n_held++;
 }
 
-/* ---- answers ---- */
+/* ---- replies ---- */
 
-/* An answer that cannot be sent is wanted by nobody, or asked for again. */
+/* A reply that cannot be sent is wanted by no client, or its request is sent again. */
 static void answer_status(
-	struct server *server, const struct ripc_msg *question, enum file_status status)
+	struct server *server, const struct ripc_msg *request, enum file_status status)
 {
 	struct file_answer answer = {.status = (uint8_t)status};
 	uint8_t header[FILE_ANSWER_HEADER];
 	struct iovec item = {header, sizeof(header)};
 
 	file_answer_encode(&answer, header);
-	ripc_reply(server->svc, question, &item, 1, 0);
+	ripc_reply(server->svc, request, &item, 1, 0);
 }
 
-/* Sends a prepared answer, and so gives it away, or frees it. */
+/* Sends a prepared reply, and so gives it away, or frees it. */
 static void send_answer(struct server *server, struct client *client,
-	const struct ripc_msg *question, struct answer *answer)
+	const struct ripc_msg *request, struct answer *answer)
 {
 	struct iovec items[2] = {
 		{answer->header, FILE_ANSWER_HEADER},
@@ -248,7 +249,7 @@ static void send_answer(struct server *server, struct client *client,
 	};
 
 	hold(server, client, answer);
-	if (ripc_reply(server->svc, question, items, answer->data ? 2 : 1, RIPC_GIVE) < 0)
+	if (ripc_reply(server->svc, request, items, answer->data ? 2 : 1, RIPC_GIVE) < 0)
 		answer_free(&server->answers, answer);
 }
 
@@ -264,7 +265,7 @@ static int reads_in_place(const struct server *server, struct client *client)
 }
 
 static void answer_request(struct server *server, struct client *client,
-	const struct ripc_msg *question, const struct file_request *ask)
+	const struct ripc_msg *request, const struct file_request *ask)
 {
 	struct answer answer = {.in_place = reads_in_place(server, client)};
 	enum file_status status = FILE_OK;
@@ -276,11 +277,11 @@ static void answer_request(struct server *server, struct client *client,
 		status = FILE_TOO_LARGE; /* unless somebody will give memory back */
 	}
 	if (err < 0 && server->n_held > 0)
-		ripc_reply_error(server->svc, question, FILE_TOO_MANY);
+		ripc_reply_error(server->svc, request, FILE_TOO_MANY);
 	else if (status != FILE_OK)
-		answer_status(server, question, status);
+		answer_status(server, request, status);
 	else
-		send_answer(server, client, question, &answer);
+		send_answer(server, client, request, &answer);
 }
 
 /* Says once for each client by which way it is reached. */
@@ -300,22 +301,22 @@ static void tell_path(struct server *server, struct client *client)
 	fflush(stdout);
 }
 
-/* Answers one request of a client that has one. */
+/* Replies to one request of a client that has one. */
 static void serve_client(struct server *server, struct client *client)
 {
-	struct ripc_msg *question = client->waiting[client->first_waiting];
+	struct ripc_msg *request = client->waiting[client->first_waiting];
 	struct file_request ask;
 
 	client->first_waiting = (client->first_waiting + 1) % CLIENT_REQUESTS;
 	client->n_waiting--;
 	server->n_waiting--;
-	if (file_request_decode(question->items, &ask) < 0)
-		ripc_reply_error(server->svc, question, FILE_MALFORMED);
+	if (file_request_decode(request->items, &ask) < 0)
+		ripc_reply_error(server->svc, request, FILE_MALFORMED);
 	else if (!may_answer(server, client))
-		ripc_reply_error(server->svc, question, FILE_TOO_MANY);
+		ripc_reply_error(server->svc, request, FILE_TOO_MANY);
 	else
-		answer_request(server, client, question, &ask);
-	ripc_msg_free(question);
+		answer_request(server, client, request, &ask);
+	ripc_msg_free(request);
 	if (!client->told)
 		tell_path(server, client);
 }
@@ -359,7 +360,7 @@ static int take(struct server *server, struct ripc_msg *msg)
 {
 	int err = msg->kind == RIPC_NOTICE && msg->status == -EADDRINUSE ? -EADDRINUSE : 0;
 
-	if (msg->kind == RIPC_QUESTION)
+	if (msg->kind == RIPC_REQUEST)
 		take_request(server, msg);
 	else
 		ripc_msg_free(msg);
@@ -436,8 +437,8 @@ static void fill_signals(sigset_t *signals)
 }
 
 /*
- * A thread that waits for a signal. Then new requests find no service, those that came are still
- * answered, and the loop ends by itself.
+ * A thread that waits for a signal. Then new requests find no service, those that came still get
+ * their replies, and the loop ends by itself.
  */
 static void *drain_on_signal(void *arg)
 {
@@ -475,7 +476,7 @@ static uint64_t cache_bytes(struct server *server, uint64_t wanted)
 {
 	struct ripc_stats stats = {.size = sizeof(stats)};
 
-	if (ripc_stats(server->ctx, &stats) < 0)
+	if (ripc_stats_get(server->ctx, &stats) < 0)
 		return 0;
 	return wanted < stats.pool_limit_bytes / 4 ? wanted : stats.pool_limit_bytes / 4;
 }
@@ -495,7 +496,7 @@ static int run(struct server *server, const struct options *options)
 	else
 		status = serve_until_signal(server, options->dir);
 	cache_close(&server->answers.cache);
-	ripc_close(server->ctx, 1000); /* answers under way get a second to end */
+	ripc_close(server->ctx, 1000); /* replies under way get a second to end */
 	return status;
 }
 

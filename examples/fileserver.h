@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The parts of fileserver: the directory tree that it serves (fileserver_tree.c), files that are
- * kept in memory (cache.c), and the answers that are made of both (fileserver_answer.c).
+ * kept in memory (cache.c), and the replies that are made of both (fileserver_answer.c).
  * fileserver.c has the requests.
  */
 #ifndef EXAMPLES_FILESERVER_H
@@ -15,7 +15,7 @@
 
 /* ---- the tree: opening what a stranger names without ever leaving it, and listing ---- */
 
-#define TREE_KEPT    8	   /* files that stay open between the pieces asked of them */
+#define TREE_KEPT    8	   /* files that stay open between the pieces requested of them */
 #define TREE_KEPT_MS 10000 /* for so long after the last piece */
 
 struct tree_kept {
@@ -47,20 +47,20 @@ void tree_close(struct tree *tree);
  */
 enum file_status tree_get(struct tree *tree, const char *path, int again, struct tree_file *file);
 
-/* Closes a file; with more, keeps it open for a while as further pieces will be asked for. */
+/* Closes a file; with more, keeps it open for a while as further pieces will be requested. */
 void tree_put(struct tree *tree, const char *path, const struct tree_file *file, int more);
 
-/* Closes kept files that nobody asked for lately. */
+/* Closes kept files that no client requested lately. */
 void tree_expire(struct tree *tree);
 
 /* Lists a directory as fileproto.h says. *bytes is the caller's, for free(). */
 enum file_status tree_list(
 	struct tree *tree, const char *path, size_t max, uint8_t **bytes, size_t *len);
 
-/* ---- answers ---- */
+/* ---- replies ---- */
 
 #define PIECES_KEPT 32
-#define PIECE_BYTES (2u << 20) /* most of a file that is read for one answer */
+#define PIECE_BYTES (2u << 20) /* most of a file that is read for one reply */
 
 struct answers {
 	struct ripc_context *ctx;
@@ -68,10 +68,10 @@ struct answers {
 	struct cache cache;
 	uint8_t *pieces[PIECES_KEPT]; /* buffers that are given again and again */
 	unsigned int n_pieces;
-	uint64_t bytes, cached_bytes; /* of files, answered; of these, from the cache */
+	uint64_t bytes, cached_bytes; /* of files, sent; of these, from the cache */
 };
 
-/* One answer, in buffers of the pool. A reference of each is the answer's, to be given away. */
+/* One reply, in buffers of the pool. A reference of each is the reply's, to be given away. */
 struct answer {
 	uint8_t *header; /* FILE_ANSWER_HEADER bytes; NULL: nothing is prepared */
 	uint8_t *data;
@@ -83,7 +83,7 @@ struct answer {
 };
 
 /*
- * Prepares what is asked for; in_place is set. 0: *answer is to be sent if *status is FILE_OK; else
+ * Prepares what is requested; in_place is set. 0: *answer is to be sent if *status is FILE_OK; else
  * that status is all there is to say. -ENOMEM: not now.
  */
 int answer_prepare(struct answers *answers, struct answer *answer, const struct file_request *ask,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What fileserver answers; see fileserver.h. All data is given (RIPC_GIVE): on this host its
+ * The replies of fileserver; see fileserver.h. All data is given (RIPC_GIVE): on this host its
  * receiver reads it where it is. Files that the cache has are given as they are. Pieces of others
  * are read into a few buffers that are given again once everybody has freed them, which is faster
  * than to take, and to map, new memory for each. Who is given a piece can see the whole buffer, and
- * so what it held for another client: it could have asked for that as well.
+ * so what it held for another client: it could have requested that as well.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -93,7 +93,7 @@ static int alloc_data(struct answers *answers, struct answer *answer, size_t len
 	return 0;
 }
 
-/* Adds the header to an answer whose data is there, or frees that. 0 or a negative errno. */
+/* Adds the header to a reply whose data is there, or frees that. 0 or a negative errno. */
 static int add_header(
 	struct answers *answers, struct answer *answer, const struct file_answer *what)
 {
@@ -130,7 +130,7 @@ static ssize_t read_at(int fd, uint8_t *data, size_t len, uint64_t offset)
 	return (ssize_t)done;
 }
 
-/* Fills an answer's data. Nobody gets a piece of which a part is older than the rest. */
+/* Fills a reply's data. Nobody gets a piece of which a part is older than the rest. */
 static enum file_status read_piece(const struct answer *answer, const struct tree_file *file)
 {
 	ssize_t got = read_at(file->fd, answer->data, answer->len, answer->offset);

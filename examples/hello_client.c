@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hello_client [NAME]: asks the service named "hello" for a greeting and prints it. The service
- * is found by its ID, wherever it runs; see hello_server.c for the other side.
+ * hello_client [NAME]: requests a greeting from the service named "hello" and prints it. The
+ * service is found by its ID, wherever it runs; see hello_server.c for the other side.
  */
 #include <ripc/call.h>
 #include <stdio.h>
@@ -11,8 +11,8 @@ int main(int argc, char **argv)
 {
 	char *name = argc > 1 ? argv[1] : "world";
 	struct iovec item = {name, strlen(name)};
-	struct ripc_question question = {
-		.size = sizeof(question),
+	struct ripc_request request = {
+		.size = sizeof(request),
 		.to = ripc_id_from_name("hello"),
 		.items = &item,
 		.n_items = 1,
@@ -24,10 +24,10 @@ int main(int argc, char **argv)
 	struct ripc_msg *answer;
 	int err = ripc_open(NULL, &ctx);
 
-	if (err == 0) /* ID 0: any free one; we only need to be answered */
+	if (err == 0) /* ID 0: any free one; we only need to get the reply */
 		err = ripc_service_open(ctx, 0, 0, &svc);
 	if (err == 0)
-		err = ripc_call(svc, &question, &answer, NULL);
+		err = ripc_call(svc, &request, &answer, NULL);
 	if (err == 0) {
 		printf("%.*s\n", (int)answer->items[0].iov_len, (char *)answer->items[0].iov_base);
 		ripc_msg_free(answer);

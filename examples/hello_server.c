@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hello_server: greets whoever asks the service named "hello". Start it, then run hello_client on
- * this host or on another one of the same network; neither needs an address. Ctrl-C ends it.
+ * hello_server: replies to each request to the service named "hello" with a greeting. Start it,
+ * then run hello_client on this host or on another one of the same network; neither needs an
+ * address. Ctrl-C ends it.
  */
 #include <errno.h>
 #include <ripc/call.h>
@@ -18,16 +19,16 @@ static void stop(int signal)
 }
 
 /* A message lives in the library's memory until it is freed; its text is not ended by a zero. */
-static void greet(const struct ripc_msg *question)
+static void greet(const struct ripc_msg *request)
 {
-	const struct iovec *name = &question->items[0];
+	const struct iovec *name = &request->items[0];
 	int name_len = name->iov_len > 200 ? 200 : (int)name->iov_len;
 	char text[256];
 	int len = snprintf(text, sizeof(text), "Hello, %.*s!", name_len, (char *)name->iov_base);
 	struct iovec item = {text, (size_t)len};
 
-	/* It never waits: a client that takes no answer keeps nobody else waiting. */
-	ripc_reply(svc, question, &item, 1, 0);
+	/* Never waits: a client that receives no reply keeps no other client waiting. */
+	ripc_reply(svc, request, &item, 1, 0);
 }
 
 int main(void)
@@ -43,7 +44,7 @@ int main(void)
 		signal(SIGTERM, stop);
 	}
 	while (err == 0 && (err = ripc_receive(svc, -1, &msg)) == 0) { /* -1: wait for ever */
-		if (msg->kind == RIPC_QUESTION)
+		if (msg->kind == RIPC_REQUEST)
 			greet(msg);
 		ripc_msg_free(msg);
 	}

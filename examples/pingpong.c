@@ -2,8 +2,8 @@
 /*
  * pingpong: round trips of messages between two processes, the measurement of chapter 5 of the
  * LibRIPC thesis (KIT, 2012): sizes from 50 to 1400 bytes in steps of 50, short and long
- * messages, and beside them a question and its answer. Without --id or --name it starts the server
- * by itself. The client numbers its messages, so that an answer which comes after its time was up
+ * messages, and beside them a request and its reply. Without --id or --name it starts the server
+ * by itself. The client numbers its messages, so that a reply which comes after its time was up
  * is not taken for the next one.
  */
 #include <getopt.h>
@@ -58,13 +58,13 @@ static const char usage_text[] =
 	"Measures round trips to a server (which it starts when neither --id nor --name is\n"
 	"given) and prints, per size, the median and the 99th percentile in microseconds.\n"
 	"\n"
-	"  --serve        answer each message with one of the same kind and size, each question\n"
-	"                 with what it asks\n"
+	"  --serve        reply to each message with one of the same kind and size, to each\n"
+	"                 request with its bytes\n"
 	"  --id N         the server's service ID, decimal or 0x...\n"
 	"  --name S       the same by its name\n"
 	"  --sizes LIST   sizes in bytes (default 50-1400:50)\n"
 	"  --short --long short messages there and back, or long ones\n"
-	"  --call         a question and its answer; what is lost is asked again\n"
+	"  --call         a request and its reply; what is lost is sent again\n"
 	"  --both         short and long messages (default: all three)\n"
 	"  --count N      round trips per size (default 1000)\n"
 	"  --help         this text\n";
@@ -89,7 +89,7 @@ static volatile sig_atomic_t stopped;
 static void stop(int signal)
 {
 	(void)signal;
-	stopped = 1; /* a call is not woken: that ends with its answer, or in time */
+	stopped = 1; /* a call is not woken: that ends with its reply, or in time */
 	ripc_wake(service_to_wake);
 }
 
@@ -106,9 +106,9 @@ static void stop_by_signals(struct ripc_service *svc)
 /* ---- the server ---- */
 
 /*
- * Answers with what came and does not wait for the outcome, so that a client that takes no answer
- * keeps nobody else waiting. The answer to a question is copied. The items of a long message are in
- * use until the COMPLETION, which frees them.
+ * Replies with what came and does not wait for the outcome, so that a client that receives no reply
+ * keeps no other client waiting. The reply to a request is copied. The items of a long message are
+ * in use until the COMPLETION, which frees them.
  */
 static void echo(struct ripc_service *svc, struct ripc_msg *msg)
 {
@@ -124,7 +124,7 @@ static void echo(struct ripc_service *svc, struct ripc_msg *msg)
 		return;
 	if (msg->kind == RIPC_COMPLETION)
 		ripc_msg_free((struct ripc_msg *)(uintptr_t)msg->cookie);
-	if (msg->kind == RIPC_QUESTION)
+	if (msg->kind == RIPC_REQUEST)
 		ripc_reply(svc, msg, msg->items, msg->n_items, 0);
 	if (msg->kind == RIPC_SHORT)
 		ripc_send_short(svc, msg->from, msg->items, msg->n_items);
@@ -207,7 +207,7 @@ static int is_answer(const struct client *client, const struct ripc_msg *msg, si
 	       memcmp(msg->items[0].iov_base, &client->sent, number_len) == 0;
 }
 
-/* Waits for the answer to the message sent last. 0, or -ETIMEDOUT: it, or we, got lost. */
+/* Waits for the reply to the message sent last. 0, or -ETIMEDOUT: it, or we, got lost. */
 static int await_answer(struct client *client, size_t size)
 {
 	double end_us = now_us() + WAIT_MS * 1e3;
@@ -229,14 +229,14 @@ static int await_answer(struct client *client, size_t size)
 
 static int ask(struct client *client, const struct iovec *item)
 {
-	struct ripc_question question = {.size = sizeof(question),
+	struct ripc_request request = {.size = sizeof(request),
 		.to = client->server,
 		.items = item,
 		.n_items = 1,
 		.flags = RIPC_IDEMPOTENT,
 		.timeout_ms = WAIT_MS};
 	struct ripc_msg *answer;
-	int err = ripc_call(client->svc, &question, &answer, NULL);
+	int err = ripc_call(client->svc, &request, &answer, NULL);
 
 	if (err < 0)
 		return err;
@@ -388,7 +388,8 @@ static int run_client(const struct options *options, uint64_t server)
 	if (status == 0)
 		print_path(&client);
 	stop_by_signals(NULL);
-	ripc_close(client.ctx, 1000); /* gives back the service and the buffer too */
+	ripc_buf_free(client.ctx, client.buffer);
+	ripc_close(client.ctx, 1000); /* gives back the service too */
 	free(client.rtts_us);
 	return status;
 }

@@ -74,7 +74,7 @@ static int subscribe(struct ripc_service *svc, char **topics, int n)
 /* A subscriber that has come meanwhile gets the next line. */
 static void publish_surely(struct ripc_service *svc, struct ripc_send *send)
 {
-	struct ripc_counts counts = {0, 0, 0};
+	struct ripc_counts counts = {.delivered = 0};
 	int error;
 
 	send->flags = RIPC_SEND_LONG;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * store_client: asks a store_server; see storeproto.h. A value comes into a return buffer: memory
- * that the client has lent for it, into which the network writes where it can.
+ * store_client: sends requests to a store_server; see storeproto.h. A value comes into a return
+ * buffer: memory that the client has lent for it, into which the network writes where it can.
  *
  * To ping and to get can be repeated without harm, and is, until the deadline, also of a server
  * that takes the place of one that ended. To set may not: it could undo what another client has
@@ -34,7 +34,7 @@ static const char usage_text[] =
 	"\n"
 	"  --id N        the server's service ID, decimal or 0x...\n"
 	"  --name S      the same by its name (default \"" STORE_NAME "\")\n"
-	"  --timeout MS  how long to wait for the answer, and for a server (default 5000)\n"
+	"  --timeout MS  how long to wait for the reply, and for a server (default 5000)\n"
 	"  --help        this text\n"
 	"\n"
 	"Exit status: 0 done, 1 failed, 2 usage, 3 nothing is stored under that key.\n";
@@ -45,12 +45,12 @@ static int usage_error(const char *what)
 	return 2;
 }
 
-/* ---- asking ---- */
+/* ---- requests ---- */
 
 static const char *error_text(int err, enum ripc_outcome asked)
 {
 	if (asked == RIPC_UNKNOWN)
-		return "it is unknown whether the server was asked";
+		return "it is unknown whether the server had the request";
 	if (asked != RIPC_DELIVERED)
 		return ripc_strerror(err);
 	switch (err) {
@@ -61,11 +61,11 @@ static const char *error_text(int err, enum ripc_outcome asked)
 	case STORE_FULL:
 		return "the store is full";
 	case STORE_MALFORMED:
-		return "the server does not understand the question";
+		return "the server does not understand the request";
 	case -ETIMEDOUT:
-		return "the server was asked, and has not answered in time";
+		return "the server had the request, and did not reply in time";
 	case -ECONNRESET:
-		return "the server was asked, and has ended without an answer";
+		return "the server had the request, and has ended without a reply";
 	default:
 		return ripc_strerror(err);
 	}
@@ -80,14 +80,14 @@ static int failed(const char *what, int err, enum ripc_outcome asked)
 static const char *const what_texts[] = {
 	[STORE_PING] = "ping", [STORE_GET] = "get", [STORE_SET] = "set"};
 
-/* value: of a set; place: for the value of a get. Returns an exit status; 0: *answer is there. */
+/* value: of a set; place: for the value of a get. Returns an exit status; 0: *answer is set. */
 static int ask(struct client *client, const struct store_request *request,
 	const struct iovec *value, const struct ripc_buffer *place, struct ripc_msg **answer)
 {
 	uint8_t bytes[STORE_HEADER + STORE_KEY_MAX];
 	struct iovec items[2] = {{bytes, store_request_encode(request, bytes)}};
-	struct ripc_question question = {
-		.size = sizeof(question),
+	struct ripc_request call = {
+		.size = sizeof(call),
 		.to = client->options->id,
 		.items = items,
 		.n_items = value ? 2 : 1,
@@ -96,12 +96,12 @@ static int ask(struct client *client, const struct store_request *request,
 		.flags = request->what == STORE_SET ? 0 : RIPC_IDEMPOTENT,
 		.timeout_ms = (int32_t)client->options->timeout_ms,
 	};
-	enum ripc_outcome asked;
+	uint32_t asked;
 	int err;
 
 	if (value)
 		items[1] = *value;
-	err = ripc_call(client->svc, &question, answer, &asked);
+	err = ripc_call(client->svc, &call, answer, &asked);
 	return err < 0 ? failed(what_texts[request->what], err, asked) : 0;
 }
 
@@ -114,7 +114,7 @@ static int ping(struct client *client)
 	int status = ask(client, &request, NULL, NULL, &answer);
 
 	if (status == 0) {
-		printf("incarnation 0x%016llx answers\n",
+		printf("incarnation 0x%016llx replies\n",
 			(unsigned long long)answer->from_incarnation);
 		ripc_msg_free(answer);
 	}

@@ -6,7 +6,7 @@
  * A value lies in a buffer of the library's pool and is given to each client that gets it, so that
  * it is not copied here. A value that was replaced while clients still have it goes to the list of
  * the leaving ones, and counts there until all have freed it, so that --memory holds whatever
- * clients do. No answer is waited for, so that no client keeps others waiting.
+ * clients do. It waits for the outcome of no reply, so that no client keeps others waiting.
  */
 #include <getopt.h>
 #include <search.h>
@@ -174,10 +174,10 @@ static void free_pair(void *pair)
 	free(pair);
 }
 
-/* ---- questions ---- */
+/* ---- requests ---- */
 
 static int get(
-	struct store *store, const struct ripc_msg *question, const struct store_request *request)
+	struct store *store, const struct ripc_msg *msg, const struct store_request *request)
 {
 	struct pair *pair = find(store, request);
 	struct iovec item;
@@ -186,21 +186,21 @@ static int get(
 	if (!pair)
 		return STORE_NO_KEY;
 	if (pair->value.len == 0)
-		return ripc_reply(store->svc, question, NULL, 0, 0);
+		return ripc_reply(store->svc, msg, NULL, 0, 0);
 	item = (struct iovec){pair->value.data, pair->value.len};
 	err = ripc_buf_ref(store->ctx, pair->value.data);
 	if (err < 0)
 		return err;
-	err = ripc_reply(store->svc, question, &item, 1, RIPC_GIVE);
+	err = ripc_reply(store->svc, msg, &item, 1, RIPC_GIVE);
 	if (err < 0) /* the reference is still ours */
 		ripc_buf_free(store->ctx, pair->value.data);
 	return err;
 }
 
 static int set(
-	struct store *store, const struct ripc_msg *question, const struct store_request *request)
+	struct store *store, const struct ripc_msg *msg, const struct store_request *request)
 {
-	const struct iovec *item = &question->items[1];
+	const struct iovec *item = &msg->items[1];
 	struct pair *pair = find(store, request);
 	struct value value;
 
@@ -220,23 +220,23 @@ static int set(
 	}
 	pair->value = value;
 	/* If that fails, the client hears nothing: it knows that it does not know. */
-	ripc_reply(store->svc, question, NULL, 0, 0);
+	ripc_reply(store->svc, msg, NULL, 0, 0);
 	return 0;
 }
 
-static void serve_one(struct store *store, const struct ripc_msg *question)
+static void serve_one(struct store *store, const struct ripc_msg *msg)
 {
 	struct store_request request;
-	int err = store_request_decode(question, &request);
+	int err = store_request_decode(msg, &request);
 
 	if (err == 0 && request.what == STORE_PING)
-		err = ripc_reply(store->svc, question, NULL, 0, 0);
+		err = ripc_reply(store->svc, msg, NULL, 0, 0);
 	else if (err == 0 && request.what == STORE_GET)
-		err = get(store, question, &request);
+		err = get(store, msg, &request);
 	else if (err == 0)
-		err = set(store, question, &request);
+		err = set(store, msg, &request);
 	if (err < 0)
-		ripc_reply_error(store->svc, question, err);
+		ripc_reply_error(store->svc, msg, err);
 }
 
 /* ---- start and end ---- */
@@ -257,7 +257,7 @@ static void handle_signals(void (*handler)(int))
 	sigaction(SIGTERM, &action, NULL);
 }
 
-/* Serves until a signal; then what was asked by then is still answered. 0 or a negative errno. */
+/* Serves until a signal; requests that came by then still get a reply. 0 or a negative errno. */
 static int serve(struct store *store)
 {
 	struct ripc_msg *msg;
@@ -268,7 +268,7 @@ static int serve(struct store *store)
 			ripc_service_drain(store->svc, 1000);
 			continue;
 		}
-		if (msg->kind == RIPC_QUESTION)
+		if (msg->kind == RIPC_REQUEST)
 			serve_one(store, msg);
 		if (msg->kind == RIPC_NOTICE && msg->status == -EADDRINUSE)
 			taken = msg->status; /* the service is drained already */
@@ -287,7 +287,7 @@ static uint64_t memory_bytes(struct store *store, uint64_t wanted)
 {
 	struct ripc_stats stats = {.size = sizeof(stats)};
 
-	if (ripc_stats(store->ctx, &stats) < 0)
+	if (ripc_stats_get(store->ctx, &stats) < 0)
 		return 0;
 	return wanted < stats.pool_limit_bytes / 4 ? wanted : stats.pool_limit_bytes / 4;
 }
@@ -314,7 +314,7 @@ static int run(struct store *store, const struct options *options)
 		status = failed("the service ended", err);
 	printf("store_server: %llu keys, %.1f MB\n", (unsigned long long)store->n_keys,
 		(double)store->bytes / 1e6);
-	ripc_close(store->ctx, 1000); /* answers under way get a second; then all values are gone */
+	ripc_close(store->ctx, 1000); /* replies under way get a second; then all values are gone */
 	return status;
 }
 

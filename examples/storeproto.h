@@ -2,7 +2,7 @@
 /*
  * What store_client and store_server say to each other: the only place that knows these bytes.
  *
- * A question has one item, or, to set a value, two: the header with the key, and the value.
+ * A request has one item, or, to set a value, two: the header with the key, and the value.
  *
  *    0  4  "RST1"
  *    4  1  what: STORE_PING, STORE_GET, STORE_SET
@@ -10,8 +10,8 @@
  *    6  2  length of the key, little-endian: 0 to ping, else 1 to 255
  *    8     the key, any bytes
  *
- * The answer to STORE_GET is the value, any other one is empty. A question that fails is answered
- * with one of the errors below. libripc itself reports none of them for a question that was
+ * The reply to STORE_GET is the value, any other one is empty. The reply to a request that fails is
+ * one of the errors below. libripc itself reports none of them for a request that was
  * delivered, so that a client can tell the two apart.
  */
 #ifndef EXAMPLES_STOREPROTO_H
@@ -68,11 +68,11 @@ static inline int store_request_check(const struct store_request *request, uint3
 	}
 }
 
-/* Reads a request out of a question. 0, or STORE_MALFORMED. */
+/* Reads a request out of a message. 0, or STORE_MALFORMED. */
 static inline int store_request_decode(
-	const struct ripc_msg *question, struct store_request *request)
+	const struct ripc_msg *msg, struct store_request *request)
 {
-	const struct iovec *item = &question->items[0];
+	const struct iovec *item = &msg->items[0];
 	uint8_t bytes[STORE_HEADER + STORE_KEY_MAX];
 	uint16_t key_len;
 
@@ -86,7 +86,7 @@ static inline int store_request_decode(
 		return STORE_MALFORMED;
 	request->what = bytes[4];
 	memcpy(request->key, bytes + STORE_HEADER, request->key_len);
-	return store_request_check(request, question->n_items);
+	return store_request_check(request, msg->n_items);
 }
 
 #endif

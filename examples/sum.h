@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define SUM_BLOCK 1024u /* bytes */
-#define SUM_AHEAD 4096	/* so far ahead it is asked for; beyond the end that is harmless */
+#define SUM_AHEAD 4096	/* so far ahead it is prefetched; beyond the end that is harmless */
 
 #ifdef __SSE2__
 

@@ -238,6 +238,9 @@ static void add_limits(struct report *report)
 	add_limit(report, RLIMIT_NOFILE, "RLIMIT_NOFILE", DESCRIPTORS_GOOD,
 		"for many services in one process: ulimit -n 4096");
 	add_descriptors(report);
+	add_limit(report, RLIMIT_FSIZE, "RLIMIT_FSIZE", UINT64_MAX,
+		"longer memory cannot be shared, and is copied: ulimit -f unlimited, or "
+		"LimitFSIZE= in systemd");
 }
 
 static void add_taken_name(void *report, const char *name, unsigned int uid)

@@ -79,7 +79,7 @@ PLAN = [
          'datagram, and goes as a long message ([efa.md](efa.md)). A short message through shared '
          'memory or over loopback has up to some 65,000, so libripc has no step there. ' + PLACES),
     plan('saturation', 'saturation', '64,4096', SOCKETS, 'Latency under load',
-         'One client asks and one server answers. The published figures are of EFA, one way, with '
+         'One client calls one server. The published figures are of EFA, one way, with '
          'many messages on their way at once.', variable='rate',
          values='2000,5000,10000,20000,50000,100000', few='200,500,1000,2000,5000', count=1000,
          jumps='From 20,000 messages a second on the next one comes within the 50 us for which '
@@ -108,7 +108,7 @@ PLAN = [
          'What the receiver does with the bytes afterwards, and how it lent its buffer before.',
          jumps='Shared memory: only buffers of more than 512 KiB are shown to the receiver, which '
          'copies from there, or reads there what was given; shorter ones go through a ring in '
-         'pieces. The answer into a return buffer is the same one each time, while messages of '
+         'pieces. The reply into a return buffer is the same one each time, while messages of '
          'the other ways are written anew.'),
     plan('files', 'files', '128K,512K,2M,8M,32M,80M', TCP, 'File transfer',
          'The files are in memory at both ends, and no disk takes part. The published ones went '

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-An asyncio server, and 1,000 clients that ask it at the same time.
+An asyncio server, and 1,000 clients that call it at the same time.
 
 usage: aio_server.py [CLIENTS]
 """
@@ -13,9 +13,9 @@ import ripc
 from ripc import aio
 
 
-async def double(question: ripc.Message) -> bytes:
-    await asyncio.sleep(0.1)  # others are answered meanwhile
-    return bytes(question) * 2
+async def double(request: ripc.Message) -> bytes:
+    await asyncio.sleep(0.1)  # others get their replies meanwhile
+    return bytes(request) * 2
 
 
 async def main(clients: int) -> None:
@@ -24,11 +24,11 @@ async def main(clients: int) -> None:
                 aio.Service(client_ctx.service()) as client:
             serving = asyncio.create_task(server.serve(double))
             began = time.monotonic()
-            answers = await asyncio.gather(*(client.call(server.id, b'%d' % number, 60.0)
+            replies = await asyncio.gather(*(client.call(server.id, b'%d' % number, 60.0)
                                              for number in range(clients)))
-            assert all(bytes(answer) == b'%d%d' % (number, number)
-                       for number, answer in enumerate(answers))
-            print(f'{clients} clients were answered in {time.monotonic() - began:.2f} s')
+            assert all(bytes(reply) == b'%d%d' % (number, number)
+                       for number, reply in enumerate(replies))
+            print(f'{clients} clients got replies in {time.monotonic() - began:.2f} s')
             serving.cancel()
 
 

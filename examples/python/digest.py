@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-A service that answers with the SHA-256 of what it is sent. Ctrl-C ends it.
+A service that replies with the SHA-256 of what it is sent. Ctrl-C ends it.
 
 usage: digest.py NAME
 """
@@ -11,9 +11,9 @@ import sys
 import ripc
 
 
-def digest(question: ripc.Message) -> bytes:
+def digest(request: ripc.Message) -> bytes:
     """The bytes are read where the library has put them."""
-    return hashlib.sha256(question[0]).hexdigest().encode()
+    return hashlib.sha256(request[0]).hexdigest().encode()
 
 
 def main() -> int:

@@ -5,7 +5,7 @@ Fetches a file from examples/fileserver, and has a service compute its SHA-256 (
 
 usage: fetch.py FILESERVER PATH OUTPUT [DIGEST]     services by name
 
-examples/fileproto.h has the bytes of requests and answers.
+examples/fileproto.h has the bytes of requests and replies.
 """
 import struct
 import sys
@@ -32,8 +32,8 @@ class Piece:
 
 
 def fetch_piece(service: ripc.Service, server: str, path: bytes, offset: int) -> Piece:
-    question = REQUEST.pack(b'RFQ2', GET, 0, len(path), offset, PIECE) + path
-    return Piece(service.call(server, question, PATIENCE_S))
+    request = REQUEST.pack(b'RFQ2', GET, 0, len(path), offset, PIECE) + path
+    return Piece(service.call(server, request, PATIENCE_S))
 
 
 def fetch(service: ripc.Service, server: str, path: str, output: str) -> int:

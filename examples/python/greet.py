@@ -7,13 +7,13 @@ import ripc
 
 with ripc.Context() as ctx:
     if sys.argv[1:] == ['serve']:
-        def greet(question: ripc.Message) -> bytes:
-            return b'good morning, ' + bytes(question)
+        def greet(request: ripc.Message) -> bytes:
+            return b'good morning, ' + bytes(request)
 
         with ctx.service('greeter') as service:
             print('serving', flush=True)
             ripc.serve(service, greet)
     else:
         with ctx.service() as service:
-            answer = service.call('greeter', b'friend')
-            print(bytes(answer).decode())
+            reply = service.call('greeter', b'friend')
+            print(bytes(reply).decode())

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Questions and answers between services, with a deadline. Where no answer comes, the client learns
- * what is known of its question.
+ * Calls: requests and replies between services, with a deadline. If no reply arrives, the client
+ * learns what is known about its request.
  *
- * A client asks with ripc_call(), which waits for the answer, or with ripc_call_start(), and takes
- * the answer by ripc_receive(). A server takes questions by ripc_receive(), as messages of the kind
- * RIPC_QUESTION, and answers each with ripc_reply(): at once or later, from any thread, in any
- * order. The conventions of ripc.h hold here, too.
+ * A client makes a request with ripc_call(), which waits for the reply, or with ripc_call_start(),
+ * and receives the reply by ripc_receive(). A server receives requests by ripc_receive(), as
+ * messages of the kind RIPC_REQUEST, and replies to each with ripc_reply(): at once or later, from
+ * any thread, in any order. The conventions of ripc.h hold here, too.
  */
 #ifndef RIPC_CALL_H
 #define RIPC_CALL_H
@@ -17,98 +17,100 @@
 extern "C" {
 #endif
 
-/* A question. */
-struct ripc_question {
-	size_t size;                       /* sizeof(struct ripc_question) */
+/* A request. */
+struct ripc_request {
+	size_t size;                       /* sizeof(struct ripc_request) */
 	uint64_t to;                       /* the service ID of the server */
-	uint64_t to_incarnation;           /* only this incarnation; 0: any holder of the ID */
-	uint64_t cookie;                   /* ripc_msg.answers of the answer; for ripc_cancel() */
+	uint64_t to_incarnation;           /* only this incarnation; 0: any owner of the ID */
+	uint64_t cookie;                   /* ripc_msg.request_cookie of the reply; for
+	                                      ripc_cancel() */
 	const struct iovec *items;
-	const struct ripc_buffer *returns; /* places for the answer's items; the array is copied */
+	const struct ripc_buffer *returns; /* return buffers for the reply's items; the array is
+	                                      copied */
 	uint32_t n_items, n_returns;
 	uint32_t flags;                    /* RIPC_IDEMPOTENT */
 	int32_t timeout_ms;                /* 0: the context's timeout_ms */
 };
 
 /*
- * Asks, and waits for the answer, up to timeout_ms. 0: *answer is the server's answer, and the
- * caller's until ripc_msg_free(). On every return, the items and the return buffers are the
- * caller's again. The places of an answer tell which of its items lie in return buffers.
+ * Sends a request, and waits for the reply, up to timeout_ms. 0: *reply is the server's reply, and
+ * the caller's until ripc_msg_free(). On every return, the items and the return buffers are the
+ * caller's again. The places of a reply show which of its items lie in return buffers.
  *
- * An incarnation of a service carries out a question at most once. A question that has certainly
- * reached no service is asked again until the deadline; a service that is registered meanwhile is
- * asked, too. With RIPC_IDEMPOTENT the server may carry out the question more than once. Such a
- * question is also asked again when its fate is unknown, or when the server that had it ends. It
+ * An incarnation of a service receives a request at most once. The library repeats a request that
+ * has certainly reached no service until the deadline; a service that is registered meanwhile gets
+ * it, too. With RIPC_IDEMPOTENT the server may carry out the request more than once. The library
+ * repeats such a request also when its outcome is unknown, or when the server that had it ends. It
  * travels as a short message if it fits into one, which takes fewer packets.
  *
- * *asked (asked may be NULL) is always set to what became of the question. Of a question that was
- * asked several times *asked tells the most: RIPC_DELIVERED, else RIPC_UNKNOWN.
+ * *outcome (outcome may be NULL) is always set to the outcome of the request. If the request was
+ * sent several times, *outcome is RIPC_DELIVERED if one of them was delivered, else RIPC_UNKNOWN if
+ * the outcome of one of them is unknown.
  *
- *                                      returned        *asked
- *  answered                            0, or what ripc_reply_error() of the server says
+ *                                      returned        *outcome
+ *  replied                             0, or the error that the server gave to ripc_reply_error()
  *                                                      RIPC_DELIVERED
  *  no service has the ID, up to the deadline
  *                                      -ENOENT         RIPC_NOT_DELIVERED
- *  not delivered in time               -ETIMEDOUT or why (ripc_send_long())
+ *  not delivered in time               -ETIMEDOUT, or an error of ripc_send_long()
  *                                                      RIPC_NOT_DELIVERED
  *  unknown whether it was delivered    -ECONNRESET     RIPC_UNKNOWN
- *  refused (keys), after the question was asked before
- *                                      -EACCES         what became of it then: RIPC_DELIVERED, or
+ *  refused (keys), after the request was sent before
+ *                                      -EACCES         that of the earlier one: RIPC_DELIVERED, or
  *                                                      RIPC_UNKNOWN
- *  delivered, no answer in time        -ETIMEDOUT      RIPC_DELIVERED; RIPC_UNKNOWN for a
- *                                                      question that went as a short message
+ *  delivered, no reply in time         -ETIMEDOUT      RIPC_DELIVERED; RIPC_UNKNOWN for a
+ *                                                      request that went as a short message
  *  delivered, the server has ended     -ECONNRESET     RIPC_DELIVERED
  *  ripc_cancel(), the service closed   -ECANCELED      what is known then
  *
- * The end of a server on this host is noticed at once, the end of one elsewhere within two seconds,
- * or after peer_timeout_ms where nothing on its host reports the end: neither ICMP nor another
- * process of the library. Other errors, with
- * RIPC_NOT_DELIVERED:
- *  -EAGAIN     too many questions are open: 16,384 of svc, or 256 that wait to go to this server;
- *              after the 256 a NOTICE with cookie 0 and status 0 says when to try again
+ * The end of a server on this host is noticed at once, the end of one on another host within two
+ * seconds, or after peer_timeout_ms where nothing on that host reports the end: neither ICMP nor
+ * another process of the library. Other errors, with RIPC_NOT_DELIVERED:
+ *  -EAGAIN     too many requests are open: 16,384 of svc, or 256 that wait for this server; after
+ *              the 256 a NOTICE with cookie 0 and status 0 reports when to try again
  *  -EMSGSIZE, -EINVAL, -ENOMEM, -EPROTONOSUPPORT   as ripc_send_long()
  * Where the network moves memory by itself, the call can return later than its deadline: it waits
- * until the network is done with the memory.
+ * until the network no longer uses the memory.
  */
-RIPC_API int ripc_call(struct ripc_service *svc, const struct ripc_question *call,
-		struct ripc_msg **answer, enum ripc_outcome *asked);
+RIPC_API int ripc_call(struct ripc_service *svc, const struct ripc_request *request,
+		struct ripc_msg **reply, uint32_t *outcome);
 
 /*
- * Asks without waiting. 0: exactly one message of the kind RIPC_ANSWER follows by ripc_receive().
- * Until then the items and return buffers (not the arrays) must stay untouched, also after
- * ripc_cancel(). The message's field answers is the question's cookie, status is what ripc_call()
- * would return, and outcome is what ripc_call() would set *asked to. If no answer came, from is the
- * ID that was asked, and n_items is 0. A negative return: no RIPC_ANSWER follows, and nothing was
- * asked.
+ * Sends a request without waiting. 0: exactly one message of the kind RIPC_REPLY follows by
+ * ripc_receive(). Until then the items and return buffers (not the arrays) must stay untouched,
+ * also after ripc_cancel(). The message's fields request_cookie and cookie are the request's
+ * cookie, status is what ripc_call() would return, and outcome is what ripc_call() would set
+ * *outcome to. If no reply arrived, from is the ID of the request, and n_items is 0. A negative
+ * return: no RIPC_REPLY follows, and nothing was sent.
  */
-RIPC_API int ripc_call_start(struct ripc_service *svc, const struct ripc_question *call);
+RIPC_API int ripc_call_start(struct ripc_service *svc, const struct ripc_request *request);
 
 /*
- * Answers a question. Never waits. Copies the items, unless flags has RIPC_GIVE: then each item
+ * Replies to a request. Never waits. Copies the items, unless flags has RIPC_GIVE: then each item
  * must lie in a pool buffer, and on return of 0 one reference per item moves to the library,
- * whatever becomes of the answer. n_items 0: an empty answer, which arrives as one item of no
- * bytes. question may be a copy of the struct that was kept after ripc_msg_free(): the fields kind,
- * from, from_incarnation, reply and flags are used. A question that gets no answer costs the asker
- * the time until its deadline, and the server nothing. An unanswered idempotent question is asked
- * once more, after some 20 ms. A second answer is dropped, and so is an answer after the asker's
+ * whatever becomes of the reply. n_items 0: an empty reply, which arrives as one item of no bytes.
+ * request may be a copy of the struct that was kept after ripc_msg_free(): the fields kind, from,
+ * from_incarnation, reply and flags are used. If a server does not reply, the client waits until
+ * its deadline, and the server pays nothing. The library repeats an idempotent request without a
+ * reply once, after some 20 ms. A second reply is dropped, and so is a reply after the client's
  * deadline; the server does not learn of either.
- *  -ENOENT    the asker is gone, as far as the library knows: nobody wants the answer any more
- *  -EAGAIN    4,096 answers wait for the asker, which takes none
- *  -EINVAL, -EMSGSIZE, -ENOMEM   nothing was sent; a shorter answer or ripc_reply_error() may pass
+ *  -ENOENT    the client is gone, as far as the library knows: the reply is of no use any more
+ *  -EAGAIN    4,096 replies wait for the client, which receives none
+ *  -EINVAL, -EMSGSIZE, -ENOMEM   nothing was sent; a shorter reply or ripc_reply_error() may pass
  * On failure given references stay the caller's.
  */
-RIPC_API int ripc_reply(struct ripc_service *svc, const struct ripc_msg *question,
+RIPC_API int ripc_reply(struct ripc_service *svc, const struct ripc_msg *request,
 		const struct iovec *items, uint32_t n_items, uint32_t flags);
 
 /*
- * Answers a question with an error, a negative errno: ripc_call() of the asker returns it. -EINVAL:
- * error is not between -4095 and -1. All else as ripc_reply().
+ * Replies to a request with an error, a negative errno: ripc_call() of the client returns it.
+ * -EINVAL: error is not between -4095 and -1. All else as ripc_reply().
  */
-RIPC_API int ripc_reply_error(struct ripc_service *svc, const struct ripc_msg *question, int error);
+RIPC_API int ripc_reply_error(struct ripc_service *svc, const struct ripc_msg *request, int error);
 
 /*
  * Watches an ID: NOTICEs tell who has it. Each NOTICE has the flag RIPC_WATCHED, the cookie, and
- * from = id. Its from_incarnation is that of the holder, which has answered, or 0 for no holder.
+ * from = id. Its from_incarnation is that of the holder, which has responded, or 0 for no holder.
  * The first NOTICE comes as soon as the holder is known, and one more after each change. Two
  * changes before the application takes the NOTICE are told by one NOTICE. The end of a holder on
  * this host is noticed at once, the end of one elsewhere within two seconds (later where more than

@@ -9,7 +9,7 @@
  *
  *  - A short message to a group goes to each member as a message of its own: each member gets it
  *    at most once. The send never waits. A member that is slow, or whose queue is full, loses it,
- *    and the counters of that member's context say so (ripc_stats()), or drop_send_full of the
+ *    and the counters of that member's context say so (ripc_stats_get()), or drop_send_full of the
  *    sender's, where the way to the member takes no more; no other member notices. The send
  *    returns 0 if it went to one member at least. A short to a group is limited to RIPC_SHORT_MIN
  *    bytes (else -EMSGSIZE). Over UDP and RoCE v2, by IPv4, one datagram serves all members of a
@@ -34,7 +34,7 @@
  *
  * Senders of the same user on this host see a member join or leave within 100 ms. Other hosts hear
  * of it by multicast or from the store (docs/discovery.md) at once; where one host joins or leaves
- * several groups at a time, within some seconds, as they ask no more often than a bound allows;
+ * several groups at a time, within some seconds, as they query no more often than a bound allows;
  * and within 10 s if they hear nothing, while they send to the group. A member on another host that
  * ends without a word is found out by long messages: it is no member any more some 3 s after the
  * first that it does not answer (peer_timeout_ms / 4, or that message's deadline), or half a second
@@ -60,7 +60,7 @@ extern "C" {
 /* What became of a long message to a group at one member. */
 struct ripc_delivery {
 	uint64_t id, incarnation; /* the member */
-	enum ripc_outcome outcome;
+	uint32_t outcome;         /* enum ripc_outcome */
 	int status;               /* 0: delivered; else a negative errno, as of ripc_send_long() */
 };
 
@@ -89,12 +89,14 @@ RIPC_API int ripc_leave(struct ripc_service *svc, uint64_t group);
 
 /*
  * Tells what became of a long message to a group at each member: fills the first max entries of
- * list, in no order. completion is the COMPLETION of the send. Returns how many members the message
- * was sent to. Does not block.
- *  -EINVAL  not the COMPLETION of a send to a group
+ * list, in no order. completion is the COMPLETION of the send. entry_size is sizeof(*list), so that
+ * the struct can grow: fields that the library does not know become 0. Returns how many members the
+ * message was sent to. Does not block.
+ *  -EINVAL  not the COMPLETION of a send to a group; entry_size is too small
+ *  -E2BIG   entry_size is more than 4,096
  */
 RIPC_API int ripc_deliveries(const struct ripc_msg *completion, struct ripc_delivery *list,
-		uint32_t max);
+		uint32_t max, size_t entry_size);
 
 #ifdef __cplusplus
 }

@@ -34,6 +34,7 @@ struct ripc_grant {
 	uint64_t id;       /* the service ID that the holder may be or send to; 0: any */
 	uint64_t until_s;  /* the end of the grant, seconds since 1970 */
 	uint32_t what;     /* RIPC_MAY_BE, RIPC_MAY_SEND, or both */
+	uint32_t reserved; /* 0 */
 };
 
 /*
@@ -58,7 +59,8 @@ RIPC_API int ripc_keys_grant(const char *dir, const struct ripc_grant *grant, ch
 /*
  * Describes the keys of dir in sentences: the public key, its rights, and until when they hold.
  * Calls line once for each sentence. text is valid only during line. why and errors as
- * ripc_keys_new(); also -EACCES: other users can read a secret file.
+ * ripc_keys_new(); also -EACCES: others can read a secret file
+ * (docs/security.md says who may).
  */
 RIPC_API int ripc_keys_show(const char *dir, void (*line)(void *arg, const char *text), void *arg,
 		char *why);

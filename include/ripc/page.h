@@ -2,7 +2,7 @@
 /*
  * The page in which a context tells other processes of its user about itself, as "ripc top" and
  * "ripc metrics" read it; docs/looking.md says how a process gets it. A program that has a context
- * calls ripc_stats() and ripc_path_info() instead, and needs none of this.
+ * calls ripc_stats_get() and ripc_path_info() instead, and needs none of this.
  *
  * The memory that comes with the page has two parts. Its first memory page begins with the struct
  * ripc_stats in which the context counts: the counters there are always up to date, the gauges
@@ -83,7 +83,7 @@ struct ripc_page {
 	struct ripc_page_service services[RIPC_PAGE_SERVICES];
 	struct ripc_page_partner partners[RIPC_PAGE_PARTNERS];
 	struct ripc_page_member members[RIPC_PAGE_MEMBERS];
-	/* What ripc_stats() would have told. The last, as it may grow: stats.size is its length. */
+	/* What ripc_stats_get() would tell. The last, as it may grow: stats.size is its length. */
 	struct ripc_stats stats;
 };
 

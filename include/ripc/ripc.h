@@ -2,7 +2,7 @@
 /*
  * libripc: messages between processes, by service ID.
  *
- * The whole public interface is this header with ripc/call.h (questions and answers),
+ * The whole public interface is this header with ripc/call.h (requests and replies),
  * ripc/group.h (messages to many), ripc/stats.h (counters) and ripc/keys.h (directories of keys).
  * Conventions that hold everywhere:
  *
@@ -16,12 +16,26 @@
  *    as described there. A function that waits without a timeout says so.
  *  - Every call is safe from any thread, unless the context was opened with
  *    RIPC_SINGLE_THREAD. After fork() every call of the child on a context of the parent returns
- *    -EOWNERDEAD (ripc_poll_timeout(): -1). The child may open contexts of its own. Pool buffers
- *    and received messages of the parent are not mapped in the child: the child must not touch
- *    them, nor call ripc_msg_free() with them.
+ *    -EOWNERDEAD (ripc_poll_timeout(): -1). The child may open contexts of its own. The contents of
+ *    the parent's pool buffers and received messages do not exist in the child: the child must not
+ *    read or write them. ripc_msg_free() of such a message does nothing there.
+ *  - After ripc_service_close(): calls in the service return -ESHUTDOWN. The library keeps the
+ *    memory of the last 1,024 closed services of a context, so a thread that is about to call need
+ *    not be stopped first. Messages and notices of the service stay until they are freed.
+ *  - After ripc_close(): messages and pool buffers stay readable until they are freed. Any thread
+ *    may free them, also during ripc_close(). Only items that lie in the sender's memory
+ *    (RIPC_GIVE) cannot be read any more. ripc_msg_free(), ripc_buf_ref(), ripc_buf_refs() and
+ *    ripc_buf_free() work as before. While a message or buffer is left, other calls in the context
+ *    or its services return -ESHUTDOWN. The last one that is freed frees the context's memory:
+ *    from then on, or if none was left, the context and its services must not be used.
  *  - Structs that the caller fills begin with their size, so that they can grow:
  *    struct ripc_config cfg = {.size = sizeof(cfg)}; or, without a warning in C++ either,
  *    struct ripc_config cfg = RIPC_INIT(struct ripc_config);
+ *    Program and library may know different versions of a struct. Bytes behind the fields that
+ *    the library knows must be 0 (else -E2BIG), and where the library fills a struct, it sets
+ *    them to 0. A size that is too small for the struct's first version: -EINVAL.
+ *  - Fields whose values are constants of an enum have the type uint32_t. Later versions have more
+ *    constants: a program must free and pass over messages whose kind it does not know.
  *  - The library installs no handlers, keeps no global state, and prints nothing, unless the
  *    environment asks for it: RIPC_LOG=error, warn, info or debug writes to standard error.
  *  - Callbacks (log, and found of ripc_list()) are called with the library's locks held: they
@@ -80,13 +94,14 @@ enum ripc_outcome {
 	RIPC_UNKNOWN            /* partner or network failed: it was delivered, or it was not */
 };
 
+/* Later versions have more kinds: free a message of an unknown kind, and receive the next. */
 enum ripc_kind {
 	RIPC_SHORT = 1,
 	RIPC_LONG,
 	RIPC_COMPLETION, /* a RIPC_NOWAIT send has ended: cookie names it; status, outcome: how */
 	RIPC_NOTICE,     /* news for the application: see ripc_receive(), ripc_watch() */
-	RIPC_QUESTION,   /* to be answered: ripc_reply() in ripc/call.h */
-	RIPC_ANSWER      /* ends a ripc_call_start(): answers names it; status, outcome: how */
+	RIPC_REQUEST,    /* wants a reply: ripc_reply() in ripc/call.h */
+	RIPC_REPLY       /* ends a ripc_call_start(): request_cookie names it; status, outcome */
 };
 
 /* How sure from and from_incarnation of a message are. COMPLETION, NOTICE: 0, unused. */
@@ -112,9 +127,9 @@ enum ripc_place { RIPC_IN_POOL, RIPC_IN_WINDOW, RIPC_IN_RETURN };
 #define RIPC_WAIT     32u /* only with SEND_LONG, not with NOWAIT: waits for a holder of the ID */
 #define RIPC_LEAVE_SLOW 64u /* only with SEND_LONG, to a group: see ripc_sendmsg() */
 
-/* ripc_question.flags (ripc/call.h), and ripc_msg.flags of a question */
-#define RIPC_IDEMPOTENT    1u /* the server may carry the question out more than once */
-#define RIPC_ASKED_SHORTLY 2u /* the question came as a short message; ripc_reply() needs this */
+/* ripc_request.flags (ripc/call.h), and ripc_msg.flags of a request */
+#define RIPC_IDEMPOTENT    1u /* the server may carry the request out more than once */
+#define RIPC_ASKED_SHORTLY 2u /* the request came as a short message; ripc_reply() needs this */
 /* ripc_msg.flags of a notice */
 #define RIPC_WATCHED       4u /* the notice is of ripc_watch() (ripc/call.h) */
 
@@ -130,6 +145,7 @@ enum ripc_place { RIPC_IN_POOL, RIPC_IN_WINDOW, RIPC_IN_RETURN };
  * The properties of a context. Zero in a field means the default, which stands in parentheses.
  * ripc_open() copies the strings. The environment variables RIPC_BACKENDS, RIPC_PEERS,
  * RIPC_INTERFACES, RIPC_OPTIONS and RIPC_KEYS, when set, override the fields of the same name.
+ * Programs that run with raised rights (setuid, setgid, capabilities) ignore the environment.
  */
 struct ripc_config {
 	size_t size;              /* sizeof(struct ripc_config) */
@@ -140,7 +156,7 @@ struct ripc_config {
 	 * RIPC_SPIN_NEVER: the call sleeps at once.
 	 */
 	uint32_t spin_us;
-	uint32_t timeout_ms;      /* the meaning of timeout_ms 0 in a send or question (5,000) */
+	uint32_t timeout_ms;      /* the meaning of timeout_ms 0 in a send or request (5,000) */
 	uint32_t peer_timeout_ms; /* a partner silent for so long is given up (10,000) */
 	uint64_t pool_bytes;      /* most memory of the buffer pool (half of RAM or memory.max) */
 	uint64_t message_max_bytes; /* longer messages are refused on arrival (7/8 of the pool) */
@@ -158,28 +174,33 @@ struct ripc_config {
 struct ripc_buffer {
 	struct iovec mem;
 	uint64_t cookie;       /* the caller's, handed back */
-	enum ripc_place place; /* on receive: where the item landed; ignored when lending */
+	uint32_t place;        /* on receive: where the item landed, enum ripc_place; ignored when
+	                          lending */
+	uint32_t flags;        /* 0; when lending anything else is refused with -EINVAL */
 };
 
 /* To how many members of a group a long message was delivered, and to how many not. */
 struct ripc_counts {
 	uint32_t delivered, not_delivered, unknown;
+	uint32_t reserved[2]; /* 0 */
 };
 
 /* A received message, the caller's until ripc_msg_free(), with all that it points to. */
 struct ripc_msg {
-	enum ripc_kind kind;
-	enum ripc_outcome outcome;        /* COMPLETION, ANSWER only */
-	int status;                       /* COMPLETION, NOTICE, ANSWER: 0 or a negative errno */
-	uint32_t n_items;                 /* 1 to 64; COMPLETION, NOTICE, failed ANSWER: 0 */
+	uint32_t kind;                    /* enum ripc_kind */
+	uint32_t outcome;                 /* enum ripc_outcome; COMPLETION, REPLY only */
+	int status;                       /* COMPLETION, NOTICE, REPLY: 0 or a negative errno */
+	uint32_t n_items;                 /* 1 to 64; COMPLETION, NOTICE, failed REPLY: 0 */
 	uint64_t from, from_incarnation;  /* the sender's service ID and incarnation */
-	uint64_t cookie;                  /* COMPLETION, NOTICE: see ripc_receive(), ripc_watch() */
-	uint64_t reply;                   /* for ripc_send.reply_to of an answer to this message */
+	uint64_t cookie;                  /* COMPLETION, NOTICE, REPLY: see ripc_receive(),
+	                                     ripc_watch(), ripc_call_start() */
+	uint64_t reply;                   /* for ripc_send.reply_to of a reply to this message */
 	const struct iovec *items;
 	const struct ripc_buffer *places; /* one per item; NULL: all are in the pool */
-	enum ripc_sender sender;	  /* how sure from was when the message arrived */
-	uint32_t flags;                   /* QUESTION: RIPC_IDEMPOTENT ...; NOTICE: RIPC_WATCHED */
-	uint64_t answers;                 /* ANSWER: the cookie of the question */
+	uint32_t sender;                  /* enum ripc_sender: how sure from was when the message
+	                                     arrived */
+	uint32_t flags;                   /* REQUEST: RIPC_IDEMPOTENT ...; NOTICE: RIPC_WATCHED */
+	uint64_t request_cookie;          /* REPLY: the cookie of the request */
 	uint64_t group;                   /* the message came to this group (ripc/group.h); 0: to
 	                                     the service alone */
 	const struct ripc_counts *counts; /* COMPLETION of a send to a group; else NULL */
@@ -191,11 +212,11 @@ struct ripc_send {
 	uint64_t to;                       /* the partner's service ID */
 	uint64_t to_incarnation;           /* only to this incarnation; 0: any holder of the ID */
 	const struct iovec *items;
-	const struct ripc_buffer *returns; /* lent until the answer comes, or ripc_cancel() */
+	const struct ripc_buffer *returns; /* lent until the reply arrives, or ripc_cancel() */
 	uint32_t n_items, n_returns;
 	uint32_t flags;                    /* RIPC_SEND_LONG, RIPC_NOWAIT ... */
 	int32_t timeout_ms;                /* of a long send; 0: the context's timeout_ms */
-	uint64_t reply_to;                 /* ripc_msg.reply of the message that this one answers,
+	uint64_t reply_to;                 /* ripc_msg.reply of the message that this replies to,
 	                                      so that its return buffers are used; 0: none */
 	uint64_t cookie;                   /* names the send and its returns to ripc_cancel() */
 	struct ripc_counts *counts;        /* filled by a waiting long send to a group; or NULL */
@@ -250,11 +271,12 @@ RIPC_API int ripc_open(const struct ripc_config *cfg, struct ripc_context **ctx)
 
 /*
  * Closes a context and all its services. Waits up to timeout_ms for sends in progress to end;
- * then ends them. Every buffer of the pool becomes invalid, also those in messages not yet
- * freed. No other call on the context may be in progress or follow. The call never hangs, but
- * closing a device can take longer than timeout_ms: over RDMA some 50 ms, over libfabric up to a
- * second. The call says goodbye to partners. When a process ends without this call (_exit()), the
- * senders of messages that it has received may not learn of their delivery: they get UNKNOWN.
+ * then ends them. Calls that wait in services of the context return (ripc_service_close()), and
+ * are waited for. Other calls may not be in progress, except those that free messages or buffers.
+ * What may follow stands at the top of this header. The call never hangs, but closing a device can
+ * take longer than timeout_ms: over RDMA some 50 ms, over libfabric up to a second. The call says
+ * goodbye to partners. When a process ends without this call (_exit()), the senders of messages
+ * that it has received may not learn of their delivery: they get UNKNOWN.
  *  -ETIMEDOUT  closed, but sends in progress were cut off
  */
 RIPC_API int ripc_close(struct ripc_context *ctx, int timeout_ms);
@@ -272,10 +294,10 @@ RIPC_API int ripc_poll(struct ripc_context *ctx);
 RIPC_API int64_t ripc_poll_timeout(struct ripc_context *ctx);
 
 /*
- * Registers a service. id 0 draws a private ID at random. For a well-known ID the call first asks
- * the network for a holder, and waits some 60 ms, or longer if holders of IDs were lately found far
- * away. A holder that answers later is heard, too: if it is older, this service gets a NOTICE
- * with -EADDRINUSE after two round trips or so. flags must be 0. *svc belongs to the caller
+ * Registers a service. id 0 draws a private ID at random. For a well-known ID the call first
+ * queries the network for a holder, and waits some 60 ms, or longer if holders of IDs were lately
+ * found far away. A holder that responds later is heard, too: if it is older, this service gets a
+ * NOTICE with -EADDRINUSE after two round trips or so. flags must be 0. *svc belongs to the caller
  * until ripc_service_close().
  *  -EADDRINUSE  a service elsewhere has the ID
  *  -ETIMEDOUT   not registered within 10 s
@@ -307,7 +329,8 @@ RIPC_API int ripc_service_drain(struct ripc_service *svc, int timeout_ms);
 
 /*
  * Ends a service: queued messages are freed, sends in progress end NOT_DELIVERED or UNKNOWN.
- * Calls of other threads that wait in it return; ripc_receive() and ripc_ping() -ESHUTDOWN.
+ * Calls of other threads that wait in it return; ripc_receive() and ripc_ping() -ESHUTDOWN, which
+ * later calls return, too: threads that receive in a loop end by it. Join them before ripc_close().
  * All memory that was lent or being sent is the caller's on return. Where the network still reads
  * or writes memory by itself, the call waits without a deadline until the network has stopped:
  * most often for a tick (10 ms), for seconds where a partner has died.
@@ -342,11 +365,11 @@ RIPC_API uint64_t ripc_id_from_name(const char *name);
 
 /*
  * Finds a service, so that the first send need not. Blocks up to timeout_ms.
- *  -ENOENT     no service has the ID. Where only this host or hosts of RIPC_PEERS are asked, the
- *              call returns at once; where multicast is in use, after a second without an answer.
+ *  -ENOENT     no service has the ID. Where only this host or hosts of RIPC_PEERS are queried, the
+ *              call returns at once; where multicast is in use, after a second without a response.
  *              For another second short sends return -ENOENT at once. To wait: ripc_await().
  *  -ETIMEDOUT  not known by then: the holder of the ID is silent, or timeout_ms is below a second
- *  -EACCES     with keys: not known by then, but a program with other keys has answered for the ID
+ *  -EACCES     with keys: not known by then, but a program with other keys has responded for the ID
  *  -EINTR      a signal (RIPC_INTERRUPTIBLE)
  */
 RIPC_API int ripc_resolve(struct ripc_context *ctx, uint64_t id, int timeout_ms);
@@ -391,7 +414,10 @@ RIPC_API int ripc_buf_free(struct ripc_context *ctx, void *buf);
 /*
  * Makes the application's own memory as good as the pool's: a send from it needs no copy or
  * registration. The memory stays the caller's and must stay valid until ripc_buf_unregister().
+ * Each page must be readable: the call reads a word of each. A send needs no more. Memory that is
+ * posted for receiving must be writable, registered or not: see ripc_window_post().
  *  -EEXIST  overlaps registered memory   -ENOMEM  see RLIMIT_MEMLOCK
+ *  -EFAULT  a page cannot be read (not mapped, PROT_NONE, behind the end of a file)
  */
 RIPC_API int ripc_buf_register(struct ripc_context *ctx, void *buf, size_t len);
 /* -ENOENT: was not registered. Must not be called while a send uses the memory. */
@@ -402,7 +428,8 @@ RIPC_API int ripc_buf_unregister(struct ripc_context *ctx, void *buf);
  * the first window that is long enough, in the order of posting. Either all items of a message
  * find a place, or no window is used. The windows of a message that fails go back to their old
  * positions. A window is lent until it comes back in ripc_msg.places (with the cookie), is taken
- * back, or the service is closed. A lent window must stay valid; its contents are undefined.
+ * back, or the service is closed. A lent window must stay valid and writable, which is not
+ * checked; its contents are undefined. The same holds for return buffers.
  *  -EINVAL  mem is at NULL, or longer than memory can be
  */
 RIPC_API int ripc_window_post(struct ripc_service *svc, const struct iovec *mem, uint64_t cookie);
@@ -432,13 +459,13 @@ RIPC_API int ripc_send_short(struct ripc_service *svc, uint64_t to, const struct
 /*
  * Sends a long message and waits for the outcome, up to timeout_ms. 0: delivered.
  * -ECONNRESET: unknown whether it was delivered; any other error: certainly not delivered.
- *  -ENOENT     no service has the ID, after a second of asking at most, however long timeout_ms
+ *  -ENOENT     no service has the ID, after a second of queries at most, however long timeout_ms
  *              is (ripc_resolve()); RIPC_WAIT of ripc_sendmsg() waits for one
  *  -ETIMEDOUT  not delivered in time; also: the holder of the ID does not answer
  *  -EMSGSIZE   too long for the receiver
  *  -ENOBUFS    the receiver had no room until the deadline: messages that its application has read
- *              and not freed fill its pool, or the receiver has no descriptors for new memory; the
- *              receiver's log says which
+ *              and not freed fill its pool, or its system gives no more memory; the receiver's
+ *              log says which
  *  -EINVAL     a bad argument; timeout_ms is not more than 0
  *  -ECANCELED  ripc_cancel() or the service was closed
  *  -ENETDOWN, -EHOSTUNREACH  the partner cannot be reached
@@ -464,21 +491,23 @@ RIPC_API int ripc_send_long(struct ripc_service *svc, uint64_t to, const struct 
  * progress to that partner; a NOTICE with cookie 0 and status 0 says when to try again.
  * With RIPC_GIVE each item must lie in a pool buffer (else -EINVAL), and one reference per item
  * moves to the library when the message ends DELIVERED or UNKNOWN. After NOT_DELIVERED the
- * references stay the caller's. Where the network can map memory (shm), a long message in buffers
- * of more than 512 KiB is then not copied: the receiver reads the buffer where it is. The first
- * items, at most 512 bytes together (a header), are copied, and may lie in shorter buffers. A
- * buffer stays in use until the receiver has freed it, or is gone: the sender must not write to a
- * buffer that it has given (ripc_buf_refs()). ripc_stats.given_held_bytes counts such memory.
+ * references stay the caller's. If the service is closed before the application has received the
+ * COMPLETION, the library drops the references, whatever the outcome is. Where the network can map
+ * memory (shm), a long message in buffers of more than 512 KiB is then not copied: the receiver
+ * reads the buffer where it is. The first items, at most 512 bytes together (a header), are copied,
+ * and may lie in shorter buffers. A buffer stays in use until the receiver has freed it, or is
+ * gone: the sender must not write to a buffer that it has given (ripc_buf_refs()).
+ * ripc_stats.given_held_bytes counts such memory.
  * Long messages may overtake one another. With RIPC_ORDERED (short message: -EINVAL) the ordered
  * messages of one service to one incarnation are handed out in the order of sending; other messages
  * do not wait for them. When an ordered message fails, no later one is handed out: later ones that
  * were certainly not handed out end NOT_DELIVERED with -ECANCELED. New ones are refused with
  * -ECANCELED until the application has received all those COMPLETIONs, and the waiting sends have
  * returned. An ordered message that ended UNKNOWN was handed out before all later ones, or never
- * will be. If a later one that was sent before the application knew of the UNKNOWN ends DELIVERED,
- * both were delivered. A message that was sent after that says nothing about the UNKNOWN one: to
- * leave out nothing, send again from the first message that did not end DELIVERED, and let the
- * receiver drop what it has already.
+ * will be. If a later one to the same incarnation, sent before the application knew of the UNKNOWN,
+ * ends DELIVERED, both were delivered. A message that was sent after that, or to another
+ * incarnation, says nothing about the UNKNOWN one: to leave out nothing, send again from the first
+ * message that did not end DELIVERED, and let the receiver drop what it has already.
  * With RIPC_WAIT a send that meets -ENOENT is begun again until its deadline, and so reaches a
  * service that registers the ID in time (short message, RIPC_NOWAIT or to_incarnation: -EINVAL).
  * A long message to a group (ripc/group.h) returns 0, and its COMPLETION has the status 0, when all
@@ -487,20 +516,20 @@ RIPC_API int ripc_send_long(struct ripc_service *svc, uint64_t to, const struct 
  * a member's outcome is unknown, else that of a member that does not have it; -ENOENT: the group
  * has no members. With RIPC_LEAVE_SLOW, once half of the members have the message, each other one
  * has as long again, and at least 100 ms, before its deadline comes.
- * returns are lent to the partner for the answer to this message. The answer names this message
- * by reply_to = ripc_msg.reply. A lent buffer comes back in that answer's places, or by
+ * returns are lent to the partner for the reply to this message. The reply names this message by
+ * reply_to = ripc_msg.reply. A lent buffer comes back in that reply's places, or by
  * ripc_cancel(). Errors as ripc_send_short() and ripc_send_long().
  */
 RIPC_API int ripc_sendmsg(struct ripc_service *svc, const struct ripc_send *send,
-		enum ripc_outcome *outcome);
+		uint32_t *outcome);
 
 /*
  * Cancels the sends of svc with this cookie that are in progress, and takes back the return
  * buffers that were lent under this cookie. The COMPLETIONs still come, with the true outcome. Lent
  * buffers are the caller's on return. Where the network is writing to a buffer by itself, the call
  * waits without a deadline until the network has stopped, as ripc_service_close() does.
- *  -ENOENT  no such send, nothing lent, or the answer is in the queue already: the places of that
- *           answer are the lent buffers
+ *  -ENOENT  no such send, nothing lent, or the reply is in the queue already: the places of that
+ *           reply are the lent buffers
  */
 RIPC_API int ripc_cancel(struct ripc_service *svc, uint64_t cookie);
 
@@ -526,7 +555,7 @@ RIPC_API int ripc_receive(struct ripc_service *svc, int timeout_ms, struct ripc_
  * Ends one ripc_receive() or ripc_ping() that waits in svc with -EINTR. If no call waits, the next
  * one that may wait ends at once, even if there are messages. Each wake ends one call. ripc_wake()
  * takes no lock and keeps errno: any thread and any signal handler may call it, as long as
- * ripc_service_close() has not begun. Returns 0; -EINVAL: svc is NULL. The woken thread sees all
+ * ripc_close() has not begun. Returns 0; -EINVAL: svc is NULL. The woken thread sees all
  * that the waking thread wrote before ripc_wake(). Sends, ripc_call(), and calls that close or
  * drain are not ended, as they must report an outcome; ripc_cancel() ends sends and calls.
  * In a context with RIPC_INTERRUPTIBLE a signal that a thread handles while it waits in
@@ -536,7 +565,10 @@ RIPC_API int ripc_receive(struct ripc_service *svc, int timeout_ms, struct ripc_
  */
 RIPC_API int ripc_wake(struct ripc_service *svc);
 
-/* Gives a message and its memory back to the library. NULL is ignored. */
+/*
+ * Gives a message and its memory back to the library. NULL is ignored. The message may be freed
+ * after its service or context is closed. In a forked child the call does nothing.
+ */
 RIPC_API void ripc_msg_free(struct ripc_msg *msg);
 
 /*
@@ -555,16 +587,8 @@ RIPC_API int ripc_path_info(struct ripc_service *svc, uint64_t to, struct ripc_p
  */
 RIPC_API int ripc_ping(struct ripc_service *svc, uint64_t to, int timeout_ms, uint64_t *rtt_ns);
 
-/* The function and the struct share a name, as with stat(2): g++ -Wshadow would warn of it. */
-#if defined(__cplusplus) && defined(__GNUC__)
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wshadow"
-#endif
-/* Fills the first stats->size bytes of *stats. Does not block. */
-RIPC_API int ripc_stats(struct ripc_context *ctx, struct ripc_stats *stats);
-#if defined(__cplusplus) && defined(__GNUC__)
-#pragma GCC diagnostic pop
-#endif
+/* Fills *stats, whose size the caller has set. Does not block. */
+RIPC_API int ripc_stats_get(struct ripc_context *ctx, struct ripc_stats *stats);
 
 /*
  * Tells which services hold memory of our pool: memory that was given (RIPC_GIVE), that the
@@ -590,7 +614,7 @@ RIPC_API int ripc_probe(const struct ripc_config *cfg,
  * Looks for services for timeout_ms: calls found for each (perhaps twice for a service that two
  * sources know). *listing is valid only during found, which must not call the library. Services of
  * other users on this host are found over the network only (multicast, peers). Services on hosts
- * that cannot be asked stay unseen. A service that is not listed is not a secret.
+ * that cannot be queried stay unseen. A service that is not listed is not a secret.
  * Returns how many services were found. With RIPC_INTERRUPTIBLE a signal ends the call early: it
  * returns how many were found until then.
  *  -EBUSY  another thread is in ripc_list() of this context
@@ -600,6 +624,19 @@ RIPC_API int ripc_list(struct ripc_context *ctx, int timeout_ms,
 
 /* A sentence that explains a negative errno as this library uses it. Static; do not free. */
 RIPC_API const char *ripc_strerror(int error);
+
+/*
+ * The name of an errno, negative or positive: "ENOENT". Static; do not free. Of two names for one
+ * code it is the first in errno.h: EAGAIN, EDEADLK, EOPNOTSUPP. 0: "0"; NULL: no such code.
+ */
+RIPC_API const char *ripc_errname(int error);
+
+/*
+ * The version of the library that runs: major << 16 | minor << 8 | patch. RIPC_VERSION_MAJOR,
+ * RIPC_VERSION_MINOR and RIPC_VERSION_PATCH are that of the headers, with which the program was
+ * compiled.
+ */
+RIPC_API uint32_t ripc_version(void);
 
 #ifdef __cplusplus
 }

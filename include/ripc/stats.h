@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The counters of a context: struct ripc_stats, which ripc_stats() of ripc.h fills. ripc.h includes
- * this header.
+ * The counters of a context: struct ripc_stats, which ripc_stats_get() of ripc.h fills. ripc.h
+ * includes this header.
  */
 #ifndef RIPC_STATS_H
 #define RIPC_STATS_H
@@ -52,7 +52,7 @@ struct ripc_stats {
 	                                       services, and what malloc() adds */
 	uint64_t services;                  /* now */
 	/* the resolver */
-	uint64_t questions_sent, questions_answered, answers_received, resolver_dropped;
+	uint64_t queries_sent, queries_answered, responses_received, resolver_dropped;
 	/* long messages */
 	uint64_t granted_bytes; /* now: asked of the senders and not yet arrived */
 	uint64_t path_changes;  /* changes of a remote context's route to another backend */
@@ -63,15 +63,15 @@ struct ripc_stats {
 	uint64_t mapped_held_bytes; /* now: of mapped_bytes, not freed yet */
 	uint64_t given_held_bytes;  /* now: in our pool, in use because receivers have not freed
 	                               them yet */
-	/* answers that native writes put into return buffers */
+	/* replies that native writes put into return buffers */
 	uint64_t written_bytes; /* sent, also by attempts that were given up */
-	uint64_t writes_failed; /* attempts that were given up: the answers went another way */
+	uint64_t writes_failed; /* attempts that were given up: the replies went another way */
 	uint64_t landed_bytes;  /* received */
 	/* calls (ripc/call.h) */
 	uint64_t calls_open;    /* now */
-	uint64_t calls_answered, calls_failed;   /* ended with an answer; ended without one */
-	uint64_t calls_repeated, calls_refused;  /* questions asked again; refused with -EAGAIN */
-	uint64_t answers_late;  /* received for a call that had ended, and dropped */
+	uint64_t calls_replied, calls_failed;    /* ended with a reply; ended without one */
+	uint64_t calls_repeated, calls_refused;  /* requests sent again; refused with -EAGAIN */
+	uint64_t replies_late;  /* received for a call that had ended, and dropped */
 	/* groups (ripc/group.h) */
 	uint64_t drop_no_member; /* short messages to a group that the service has left, or that the
 	                            sender may not send to: received and dropped */

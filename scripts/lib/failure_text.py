@@ -10,6 +10,9 @@ CASE_LINES = 5, 10  # the first and the last ones of what a failed case has said
 CASE = re.compile(r'(ok|FAIL|skipped:) ')
 FAILED_CASE = re.compile(r'FAIL')
 FAILED_CHECK = re.compile(r'.*:\d+:[EF]:')  # as Check says it
+SAYS_WHY = re.compile(r'FAIL  |.*:\d+:[EF]:|.*(ERROR: |WARNING: Thread|runtime error: )|\w+Error: ')
+AFTER = re.compile(r'FAIL after \d+ s$')  # which program failed, not why
+GIST = 300         # characters
 FUZZ_INPUT = re.compile(r'Test unit written to (\S+)')
 
 
@@ -44,6 +47,13 @@ def excerpt(output):
         text.append(lines[at])
         following = at + 1
     return '\n'.join(text)
+
+
+def gist(output):
+    """One line: the first that says what failed, else the last one."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    said = [line for line in lines if SAYS_WHY.match(line) and not AFTER.match(line)]
+    return (said or lines[-1:] or ['nothing was said'])[0][:GIST]
 
 
 def fuzz_input(target, output):

@@ -5,7 +5,7 @@ import subprocess
 import tempfile
 import unittest
 
-from failure_text import LOG_LINES, excerpt, fuzz_input
+from failure_text import LOG_LINES, excerpt, fuzz_input, gist
 
 
 def many(n, word='line'):
@@ -39,6 +39,18 @@ class Excerpt(unittest.TestCase):
         lines = [*failures, *many(70), 'ok: 12:F', *many(70)]
         self.assertEqual(excerpt('\n'.join(lines)).split('\n')[:3],
                          [*failures, '(81 lines are left out)'])
+
+
+class Gist(unittest.TestCase):
+    def test_what_failed(self):
+        for said in ('FAIL  many: not all: 82', '../a.c:12:F:suite:a__b:0: Assertion failed',
+                     '==7==ERROR: LeakSanitizer: detected memory leaks', 'AssertionError: 1 != 2'):
+            output = '\n'.join(['FAIL after 40 s', *many(70), f'  {said}', *many(70)])
+            self.assertEqual(gist(output), said)
+
+    def test_else_the_last_line(self):
+        self.assertEqual(gist('TIMEOUT after 40 s\nok    one\nkilled\n\n'), 'killed')
+        self.assertEqual(gist(''), 'nothing was said')
 
 
 class FuzzInput(unittest.TestCase):

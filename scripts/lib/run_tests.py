@@ -378,6 +378,10 @@ def main():
         print('\nskipped:')
         for name, why in dict.fromkeys(total.skipped):
             print(f'  {name}: {why}')
+    if total.failures:
+        print('\nfailed:')
+        for name, output in total.failures:
+            print(f'  {name}: {failure_text.gist(output)}')
     print(f'\n{total.passed} passed, {total.failed} failed, {len(total.skipped)} skipped')
     return 1 if total.failed else 0
 

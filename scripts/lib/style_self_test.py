@@ -118,6 +118,10 @@ def wrong_symbols(style):
         yield 'compare_symbols complains about equal sets'
     if len(list(style.compare_symbols({'ripc_a', 'ripc_b'}, {'ripc_b', 'ripc_c'}))) != 2:
         yield 'compare_symbols does not find one missing and one too many'
+    if list(style.compare_map(declared, 'RIPC_0.1 {\n\tripc_a;\n\tripc_b;\n};')):
+        yield 'compare_map complains about a map of all functions'
+    if len(list(style.compare_map(declared, 'RIPC_0.1 {\n\tripc_a;\n\tripc_[b-z]*;\n};'))) != 2:
+        yield 'compare_map does not find a pattern, and what is missing for it'
 
 
 def main(style):

@@ -3,6 +3,7 @@
 #ifndef RIPC_OBJECTS_H
 #define RIPC_OBJECTS_H
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -42,10 +43,12 @@ struct waiter;
 #define CLOSED_MAX         64u    /* services of which we remember when they were closed */
 #define QUEUE_MAX          4096u  /* messages in a service's queue */
 #define PROCESS_THIS       UINT32_MAX /* the kernel clears the word in a forked child */
+#define PROCESS_CLOSED     (UINT32_MAX - 1) /* the context is closed; the word of before is next */
+#define SERVICES_KEPT      1024u  /* closed services whose memory is kept */
 
 struct ripc_service {
 	struct ripc_context *ctx;
-	struct list node;          /* ctx->services */
+	struct list node;          /* ctx->services; ctx->ended_services */
 	uint64_t id, incarnation, stamp;
 	struct list queue;
 	uint32_t queued;
@@ -69,7 +72,7 @@ struct ripc_service {
 	bool event_set;            /* it is readable */
 	uint32_t n_takers;         /* calls that wait for a message */
 	bool draining, publishing, closing;
-	bool ended;                /* closed: the last call that waits in it frees it */
+	bool ended;                /* closed: calls in it return -ESHUTDOWN */
 	uint32_t n_waiting;        /* calls that wait in it */
 	int publish_status;
 	_Atomic uint32_t wakes;    /* ripc_wake()s that have ended no call yet */
@@ -87,7 +90,7 @@ struct ripc_context {
 	uint64_t now_us;
 	uint64_t read_at;          /* when the clock was read, in ticks of the processor */
 	bool has_ticks;            /* the clock is the real one, and ticks belong to it */
-	const uint32_t *process;   /* the process that opened it, or PROCESS_THIS: ripc__is_own() */
+	_Atomic uint32_t *process; /* the process that opened it, or PROCESS_THIS: ripc__is_own() */
 	struct seal *seal;         /* keys (keys/sealed.h); NULL: the context has none */
 	bool proves;               /* senders are proven: an authority grants their IDs */
 	struct device devices[8];
@@ -106,6 +109,10 @@ struct ripc_context {
 	struct ripc__timers timers;
 	uint32_t n_timers;         /* objects that may set a timer */
 	uint32_t n_busy;           /* long messages with bytes still to send or receive */
+	struct list ended_services; /* closed ones, oldest first: calls there return -ESHUTDOWN */
+	uint32_t n_ended_services;
+	uint32_t n_away;           /* calls that work without the lock (engine/summing.c) */
+	bool closing, is_shut;     /* ripc_close() waits for other calls to end; they have */
 	struct list services, partners, acks, on_trial, granted, ungranted;
 	struct incoming *arriving; /* of its bytes a look at a port found some last; or NULL */
 	struct list ended;         /* outgoing: ended, but waited for, fencing, or with the
@@ -146,7 +153,7 @@ struct ripc_context {
 	} closed[CLOSED_MAX];      /* our former services, a ring */
 	uint32_t n_closed;
 	uint64_t closed_floor_us;  /* services neither open nor in the ring were closed by then */
-	uint64_t no_room_us[2];    /* when room last was missing, by cause (receive/announced.c) */
+	uint64_t no_room_us;       /* when room last was missing (receive/announced.c) */
 	struct bucket strangers;   /* limits packets to strangers (packet.c) */
 	struct bucket words;       /* limits log lines about missing or wrong keys */
 	struct bucket rechecks;    /* limits questions that claims cause (claim.c) */
@@ -202,9 +209,26 @@ struct ping {
 /* False in a forked child. */
 static inline bool ripc__is_own(const struct ripc_context *ctx)
 {
-	uint32_t process = *ctx->process;
+	uint32_t process = atomic_load_explicit(ctx->process, memory_order_relaxed);
 
 	return __builtin_expect(process == PROCESS_THIS, 1) || process == (uint32_t)getpid();
+}
+
+/* Is the context closed, by this process? Its memory is there while a message or buffer is. */
+static inline bool ripc__is_closed(const struct ripc_context *ctx)
+{
+	uint32_t before;
+
+	if (atomic_load_explicit(ctx->process, memory_order_acquire) != PROCESS_CLOSED)
+		return false;
+	before = atomic_load_explicit(ctx->process + 1, memory_order_relaxed);
+	return before == PROCESS_THIS || before == (uint32_t)getpid();
+}
+
+/* Why a call in a context that is not ours to use fails. */
+static inline int ripc__refusal(const struct ripc_context *ctx)
+{
+	return ripc__is_closed(ctx) ? -ESHUTDOWN : -EOWNERDEAD;
 }
 
 static inline void ripc__point(struct ripc_context *ctx, const char *name)

@@ -28,6 +28,7 @@
 #include "resolvers/names.h"
 #include "ripc/ripc.h"
 #include "util/map.h"
+#include "util/system/remedy.h"
 #include "util/system/uid.h"
 
 #ifndef SO_PASSRIGHTS
@@ -96,9 +97,8 @@ static int local_probe(const struct ripc__host *host, char why[256], char remedy
 	(void)host;
 	if (fd < 0) {
 		snprintf(why, 256, "no Unix datagram sockets: %s", strerror(-fd));
-		snprintf(remedy, 256, "%s", fd == -EMFILE || fd == -ENFILE ?
-			"raise the limit of open files (ulimit -n)" :
-			"allow AF_UNIX sockets (kernel CONFIG_UNIX, seccomp or sandbox rules)");
+		ripc__remedy(fd, "allow AF_UNIX sockets (kernel CONFIG_UNIX, seccomp or sandbox "
+			"rules)", remedy);
 		return fd;
 	}
 	close(fd);

@@ -41,6 +41,7 @@
 #include "resolvers/inet.h"
 #include "ripc/ripc.h"
 #include "util/hash/siphash.h"
+#include "util/system/remedy.h"
 
 #ifndef IPV6_MULTICAST_ALL /* not in every C library */
 #define IPV6_MULTICAST_ALL 29
@@ -66,6 +67,7 @@ struct interface {
 struct interfaces {
 	struct interface at[INTERFACES_MAX];
 	uint32_t n, n_four;
+	char left_out[IF_NAMESIZE]; /* the first for which there was no room; empty: none */
 };
 
 struct multicast {
@@ -80,7 +82,7 @@ struct multicast {
 	int listener6, asker6; /* -1: there is no IPv6 address yet, or no IPv6 */
 	int changes; /* netlink; -1: none */
 	uint64_t addresses; /* a hash of what was there when that was last read */
-	bool join_failed_logged, six_failed_logged;
+	bool join_failed_logged, six_failed_logged, left_out_logged;
 	uint8_t turn; /* which socket is polled first: none can starve another */
 	uint64_t scanned_ns;
 	struct sent {
@@ -150,11 +152,16 @@ static void interface_add(struct interfaces *found, const struct ifaddrs *at)
 	int index = (int)if_nametoindex(at->ifa_name);
 	struct interface *interface = interface_get(found, index);
 	bool four = at->ifa_addr->sa_family == AF_INET, loopback = at->ifa_flags & IFF_LOOPBACK;
+	bool is_known = interface && (four ? interface->four : interface->six);
 	struct sockaddr_in address;
 
-	if (!index || (four && found->n_four == FOUR_MAX) || (!four && loopback) ||
-			(!interface && found->n == INTERFACES_MAX))
+	if (!index || is_known || (!four && loopback))
 		return;
+	if ((four && found->n_four == FOUR_MAX) || (!interface && found->n == INTERFACES_MAX)) {
+		if (!*found->left_out)
+			snprintf(found->left_out, sizeof(found->left_out), "%s", at->ifa_name);
+		return;
+	}
 	if (!interface) {
 		interface = &found->at[found->n++];
 		*interface = (struct interface){.index = index, .loopback = loopback};
@@ -162,7 +169,7 @@ static void interface_add(struct interfaces *found, const struct ifaddrs *at)
 	}
 	if (!four) {
 		interface->six = true;
-	} else if (!interface->four) {
+	} else {
 		memcpy(&address, at->ifa_addr, sizeof(address));
 		interface->four = true;
 		interface->address = address.sin_addr;
@@ -176,6 +183,7 @@ static int interfaces_find(const char *wanted, struct interfaces *found)
 	struct ifaddrs *all;
 
 	found->n = found->n_four = 0;
+	found->left_out[0] = '\0';
 	if (getifaddrs(&all))
 		return -errno;
 	for (const struct ifaddrs *at = all; at; at = at->ifa_next) {
@@ -335,6 +343,9 @@ static void say_interfaces(const struct ripc__host *host, int port, char why[256
 		snprintf(why + strlen(why), 256 - strlen(why), "; there is no %s", missing);
 	if (*missing)
 		snprintf(remedy, 256, "correct RIPC_INTERFACES (\"ip link\" lists what there is)");
+	else if (!error && *found.left_out)
+		snprintf(remedy, 256, "%s and later interfaces are not used (at most %u are): name "
+			"those to use in RIPC_INTERFACES", found.left_out, FOUR_MAX);
 	else if (error || !found.n)
 		snprintf(remedy, 256, "ip link set %s up, or name hosts in RIPC_PEERS",
 			are_named ? "one of them" : "lo");
@@ -359,12 +370,10 @@ static int multicast_probe(const struct ripc__host *host, char why[256], char re
 	if (error) {
 		snprintf(why, 256, "UDP port %d cannot be used: %s", ntohs(group.sin_port),
 			strerror(-error));
-		snprintf(remedy, 256, "%s", error == -EMFILE || error == -ENFILE ?
-			"raise the limit of open files (ulimit -n)" :
-			error == -EADDRINUSE || error == -EACCES ?
+		ripc__remedy(error, error == -EADDRINUSE || error == -EACCES ?
 			"end the program that holds it, or set "
 			"RIPC_OPTIONS=resolver.port=N (from 1024 on) to the same number on all "
-			"hosts" : "allow AF_INET sockets (seccomp or sandbox rules)");
+			"hosts" : "allow AF_INET sockets (seccomp or sandbox rules)", remedy);
 		return error;
 	}
 	say_interfaces(host, ntohs(group.sin_port), why, remedy);
@@ -576,6 +585,17 @@ static void six_open(struct multicast *multicast, const struct interfaces *found
 	multicast->six_failed_logged = true;
 }
 
+static void left_out_log(struct multicast *multicast, const struct interfaces *found)
+{
+	const struct ripc__host *host = &multicast->host;
+
+	if (*found->left_out && !multicast->left_out_logged)
+		host->log(host->arg, RIPC_LOG_WARN, "multicast: more than %u network interfaces: "
+			"%s and later ones are not used: name those to use in RIPC_INTERFACES",
+			FOUR_MAX, found->left_out);
+	multicast->left_out_logged = *found->left_out != '\0';
+}
+
 static void rescan(struct multicast *multicast, uint64_t now_ns)
 {
 	struct interfaces found;
@@ -584,6 +604,7 @@ static void rescan(struct multicast *multicast, uint64_t now_ns)
 	/* Without a list (no memory, no descriptor) what was joined stays joined. */
 	if (interfaces_find(multicast->host.interfaces, &found))
 		return;
+	left_out_log(multicast, &found);
 	six_open(multicast, &found);
 	leave_lost(multicast, &found);
 	join_new(multicast, &found);

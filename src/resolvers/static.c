@@ -27,6 +27,7 @@
 #include "resolvers/inet.h"
 #include "resolvers/peers.h"
 #include "ripc/ripc.h"
+#include "util/system/remedy.h"
 
 #define ASKERS        4
 #define NAMES_S       30u      /* until what names mean is asked again */
@@ -64,8 +65,7 @@ static int static_probe(const struct ripc__host *host, char why[256], char remed
 	remedy[0] = '\0';
 	if (error) {
 		snprintf(why, 256, "%s", *why_not ? why_not : strerror(-error));
-		snprintf(remedy, 256, "%s", error == -ENOMEM ? "close other programs" :
-			"correct RIPC_PEERS: \"host[:port],...\"");
+		ripc__remedy(error, "correct RIPC_PEERS: \"host[:port],...\"", remedy);
 	} else if (!peers->n) {
 		error = -ENOENT;
 		snprintf(why, 256, "%s", *why_not ? why_not : "no peers are configured");

@@ -6,6 +6,7 @@ is wrong, and says it in JSON, too. usage: doctor.py RIPC [--without-keys]
 """
 import json
 import os
+import resource
 import subprocess
 import sys
 
@@ -30,6 +31,11 @@ CASES = [
     ({'RIPC_LOG': 'verbose'}, ['verbose', 'debug']),
     ({'RIPC_KEYS': '/nowhere'}, ['keys: ', '/nowhere' if HAS_KEYS else 'libssl-dev']),
     ({'RIPC_KEYS': ''}, ['RIPC_KEYS is empty']),
+]
+
+# A limit, and what the findings before the environment must name then.
+LIMITS = [
+    (resource.RLIMIT_FSIZE, 0, ['memfd_create', 'RLIMIT_FSIZE', 'usable']),
 ]
 
 
@@ -61,8 +67,24 @@ def wrongs(settings, words):
         yield f'finds fault with what is right: {refused}'
 
 
+def limited(resource_of, limit, words):
+    """What the report lacks in a process with this limit, in words."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith('RIPC_')}
+    ran = subprocess.run([TOOL, 'doctor'], env=kept, stdout=subprocess.PIPE,
+                         stderr=subprocess.PIPE, universal_newlines=True, timeout=60,
+                         preexec_fn=lambda: resource.setrlimit(resource_of, (limit, limit)))
+    said = ran.stdout.split('\nenvironment\n')[0]
+    for word in words:
+        if word not in said:
+            yield f'does not say "{word}":\n{ran.stdout}{ran.stderr}'
+
+
 def main():
     n_wrong = 0
+    for limit in LIMITS:
+        for wrong in limited(*limit):
+            print(f'{limit}: {wrong}')
+            n_wrong += 1
     for settings, words in CASES:
         for wrong in wrongs(settings, words):
             print(f'{settings}: {wrong}')

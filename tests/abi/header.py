@@ -17,12 +17,12 @@ DIALECTS = [('cc', '-std=c11', 'c'), ('cc', '-std=c17', 'c'), ('clang-14', '-std
 DIALECTS += [(compiler, f'-std=c++{year}', 'c++') for compiler in ('c++', 'clang++-14')
              for year in ('11', '17', '20')]
 STRUCTS = ('ripc_config', 'ripc_send', 'ripc_path', 'ripc_stats',
-           'ripc_question')
+           'ripc_request')
 CODE = '#include <ripc/call.h>\nint main(void)\n{\n' + ''.join(
     f'\tstruct {name} {name}_made = RIPC_INIT(struct {name});\n' for name in STRUCTS) + \
-    '\treturn ripc_open(&ripc_config_made, 0) + ripc_stats(0, &ripc_stats_made) +\n' \
+    '\treturn ripc_open(&ripc_config_made, 0) + ripc_stats_get(0, &ripc_stats_made) +\n' \
     '\t\tripc_sendmsg(0, &ripc_send_made, 0) + ripc_path_info(0, 1, &ripc_path_made) +\n' \
-    '\t\tripc_call_start(0, &ripc_question_made);\n}\n'
+    '\t\tripc_call_start(0, &ripc_request_made);\n}\n'
 
 
 def compiles(folder, code, compiler, standard, language):

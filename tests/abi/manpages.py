@@ -18,7 +18,7 @@ import csource
 folder = os.path.join(root, 'docs/man')
 # Where the members of a struct have entries.
 PAGES = {'ripc_config': 'ripc_open', 'ripc_send': 'ripc_sendmsg', 'ripc_path': 'ripc_path_info',
-         'ripc_stats': 'ripc_stats', 'ripc_question': 'ripc_call'}
+         'ripc_stats': 'ripc_stats_get', 'ripc_request': 'ripc_call'}
 # Where options are declared.
 OPTION_LISTS = ['src/backends/ofi/options.c', 'src/backends/rdmacm/options.c',
                 'src/backends/shm/shm.c', 'src/backends/udp/udp.c',

@@ -60,7 +60,7 @@ static void open_service(struct ripc__env *env, uint64_t id, struct ripc_context
 static void ask(struct ripc_service *svc, const struct question *question)
 {
 	const struct iovec item = {(void *)(uintptr_t)question, sizeof(*question)};
-	const struct ripc_question call = {.size = sizeof(call), .to = fault_id(SERVICE_SERVER),
+	const struct ripc_request call = {.size = sizeof(call), .to = fault_id(SERVICE_SERVER),
 		.items = &item, .n_items = 1, .cookie = question->number, .timeout_ms = CALL_MS,
 		.flags = question->number % 2 ? RIPC_IDEMPOTENT : 0};
 	int error;
@@ -94,11 +94,11 @@ static void take_all(struct ripc_service *svc, const struct question *questions)
 
 		if (error)
 			fault_fail("an asker gets nothing: %s", ripc_strerror(error));
-		if (msg->kind == RIPC_ANSWER) {
-			if (msg->answers >= MANY || answered[msg->answers])
+		if (msg->kind == RIPC_REPLY) {
+			if (msg->request_cookie >= MANY || answered[msg->request_cookie])
 				fault_fail("an answer to nothing");
-			check_answer(msg, &questions[msg->answers]);
-			answered[msg->answers] = true;
+			check_answer(msg, &questions[msg->request_cookie]);
+			answered[msg->request_cookie] = true;
 			n++;
 		}
 		ripc_msg_free(msg);
@@ -170,7 +170,7 @@ static bool is_question(const struct ripc_msg *msg)
 {
 	const struct question *question = msg->items[0].iov_base;
 
-	if (msg->kind != RIPC_QUESTION)
+	if (msg->kind != RIPC_REQUEST)
 		return false;
 	if (msg->n_items != 1 || msg->items[0].iov_len != sizeof(*question) ||
 			question->asker > SERVED || question->number >= MANY)

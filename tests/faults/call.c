@@ -115,9 +115,9 @@ static void server_kill(void)
 
 /* ---- questions --------------------------------------------------------------------------- */
 
-static struct ripc_question question_to_server(const struct iovec *item, bool repeatable)
+static struct ripc_request question_to_server(const struct iovec *item, bool repeatable)
 {
-	return (struct ripc_question){.size = sizeof(struct ripc_question),
+	return (struct ripc_request){.size = sizeof(struct ripc_request),
 		.to = fault_id(SERVICE_SERVER), .items = item, .n_items = 1,
 		.flags = repeatable ? RIPC_IDEMPOTENT : 0, .timeout_ms = CALL_MS};
 }
@@ -179,7 +179,7 @@ static void ask(struct client *client, uint32_t i)
 {
 	struct asked *asked = &client->asked[i];
 	const struct iovec item = {&asked->question, sizeof(asked->question)};
-	struct ripc_question question = question_to_server(&item, i % 2);
+	struct ripc_request question = question_to_server(&item, i % 2);
 	int error;
 
 	asked->question = question_next(i % 2);
@@ -204,12 +204,12 @@ static uint32_t take(struct client *client, int timeout_ms)
 			return OPEN;
 		if (error)
 			fault_fail("cannot receive: %s", ripc_strerror(error));
-		if (msg->kind != RIPC_ANSWER)
+		if (msg->kind != RIPC_REPLY)
 			ripc_msg_free(msg);
-	} while (msg->kind != RIPC_ANSWER);
-	if (msg->answers >= OPEN || client->asked[msg->answers].status != 1)
+	} while (msg->kind != RIPC_REPLY);
+	if (msg->request_cookie >= OPEN || client->asked[msg->request_cookie].status != 1)
 		fault_fail("an answer to nothing");
-	asked = &client->asked[msg->answers];
+	asked = &client->asked[msg->request_cookie];
 	asked->ended_ms = clock_ms();
 	asked->status = msg->status;
 	asked->life = check_end(&asked->question, msg, msg->status, msg->outcome);
@@ -343,7 +343,7 @@ struct asker {
 };
 
 static atomic_bool enough;
-static atomic_uint calls_told, calls_answered;
+static atomic_uint calls_told, calls_replied;
 
 static void note_answer(struct asker *asker, uint32_t life)
 {
@@ -354,7 +354,7 @@ static void note_answer(struct asker *asker, uint32_t life)
 	if (asker->first_ms[life] == 0.0)
 		asker->first_ms[life] = now_ms;
 	asker->last_ms[life] = now_ms;
-	calls_answered++;
+	calls_replied++;
 }
 
 static void *asker_main(void *arg)
@@ -364,7 +364,7 @@ static void *asker_main(void *arg)
 	while (!atomic_load(&enough)) {
 		struct question asked = question_next(asker->repeatable);
 		const struct iovec item = {&asked, sizeof(asked)};
-		struct ripc_question question = question_to_server(&item, asker->repeatable);
+		struct ripc_request question = question_to_server(&item, asker->repeatable);
 		enum ripc_outcome outcome = 0;
 		struct ripc_msg *msg = NULL;
 		int status = ripc_call(asker->client.svc, &question, &msg, &outcome);
@@ -441,7 +441,7 @@ static void restarts(uint32_t n)
 	}
 	server_kill();
 	printf("%u restarts beside %u clients: %u calls answered, %u told of an end\n", n, CLIENTS,
-		calls_answered, calls_told);
+		calls_replied, calls_told);
 	fault_took_print(&lost);
 	fault_took_print(&started);
 	fault_left_check(&before, "restarts");

@@ -89,7 +89,7 @@ static void reply_to_any(struct server *server)
 
 static void take(struct server *server, struct ripc_msg *msg)
 {
-	if (msg->kind != RIPC_QUESTION) {
+	if (msg->kind != RIPC_REQUEST) {
 		ripc_msg_free(msg);
 		return;
 	}

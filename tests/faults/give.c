@@ -57,7 +57,7 @@ static struct ripc_stats stats_of(const struct end *end)
 {
 	struct ripc_stats stats = {.size = sizeof(stats)};
 
-	check(ripc_stats(end->ctx, &stats), "stats");
+	check(ripc_stats_get(end->ctx, &stats), "stats");
 	return stats;
 }
 

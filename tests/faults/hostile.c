@@ -22,7 +22,7 @@
 struct ripc_stats stage_stats(struct ripc_context *ctx)
 {
 	struct ripc_stats stats = {.size = sizeof(stats)};
-	int error = ripc_stats(ctx, &stats);
+	int error = ripc_stats_get(ctx, &stats);
 
 	if (error)
 		fault_fail("stats: %s", ripc_strerror(error));

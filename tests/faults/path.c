@@ -236,7 +236,7 @@ static void moves(bool full)
 	path_await(&driver, "shm", "admitted");
 	streams_await(&driver, 10);
 	streams_end(&driver);
-	ripc_stats(driver.ctx, &stats);
+	ripc_stats_get(driver.ctx, &stats);
 	printf("%u notes, %u times away from shared memory and back, the path changed %llu times\n",
 		atomic_load(&driver.delivered), cycles,
 		(unsigned long long)stats.path_changes);

@@ -20,7 +20,7 @@ static int mappings(void)
 	int n = 0;
 
 	while (file && fgets(line, sizeof(line), file))
-		n += strstr(line, "memfd:libripc") != NULL;
+		n += strstr(line, "memfd:libripc") || strstr(line, "/dev/zero");
 	if (file)
 		fclose(file);
 	return n;
@@ -31,7 +31,7 @@ struct left left_now(struct talker *talker)
 	struct fault_left known = fault_left_now();
 	struct ripc_stats stats = {.size = sizeof(stats)};
 
-	if (ripc_stats(talker->ctx, &stats))
+	if (ripc_stats_get(talker->ctx, &stats))
 		fault_fail("no statistics");
 	return (struct left){known.descriptors, known.names, mappings(), stats.pool_used_bytes,
 		stats.given_held_bytes, stats.mapped_held_bytes};

@@ -271,7 +271,7 @@ static void run(uint64_t seed, const char *duration_ms)
 		fault_fail("the foe ended with %#x", status);
 	read_said(foe_ready, "%llu %llu", &links, &writes);
 	read_said(friend_ready, "%llu", &messages, NULL);
-	ripc_stats(ctx, &stats);
+	ripc_stats_get(ctx, &stats);
 	if (links < LINKS || messages < MESSAGES || stats.drop_malformed < 100)
 		fault_fail("%llu links, %llu messages, %llu dropped: nobody was attacked", links,
 			messages, (unsigned long long)stats.drop_malformed);

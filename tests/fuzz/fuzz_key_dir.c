@@ -82,7 +82,8 @@ static void check(const struct file files[FILES], int error, const struct key_di
 		const char *why)
 {
 	bool good = is_key(&files[0]) && is_key(&files[1]) && files[0].is_there &&
-		files[1].is_there && !((files[0].mode | files[1].mode) & 077);
+		files[1].is_there &&
+		!((files[0].mode | files[1].mode) & (geteuid() ? 077 : 037));
 
 	if (files[2].is_there)
 		good = good && is_key(&files[2]) && !(files[2].mode & 022);

@@ -160,7 +160,6 @@ struct session {
 	void *blocks[BLOCKS];
 	uint8_t read; /* of received items: so that they are looked at */
 	bool altered; /* partners may have sent bytes that are not 0 */
-	bool gave_and_closed; /* who has what was given is not known */
 };
 
 /* session_world.c */

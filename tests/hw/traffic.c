@@ -138,7 +138,7 @@ static void report(struct server *server)
 {
 	struct ripc_stats stats = {.size = sizeof(stats)};
 
-	ripc_stats(server->ctx, &stats);
+	ripc_stats_get(server->ctx, &stats);
 	printf("{\"partners\":%llu,\"partner_bytes\":%llu,\"heap_bytes\":%zu,"
 		"\"shorts\":%llu,\"longs\":%llu,\"read_bytes\":%llu,\"reads_failed\":%llu}\n",
 		(unsigned long long)stats.partners, (unsigned long long)stats.partner_bytes,
@@ -201,6 +201,10 @@ static void asker_close(struct asker *asker)
 {
 	int error = ripc_close(asker->ctx, 1000);
 
+	for (uint32_t i = 0; i < DEPTH_SHORT && asker->questions[i].bytes; i++) {
+		ripc_buf_free(asker->ctx, asker->questions[i].bytes);
+		ripc_buf_free(asker->ctx, asker->questions[i].place);
+	}
 	if (error)
 		fail("close", error);
 }

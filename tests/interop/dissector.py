@@ -12,6 +12,8 @@ import tempfile
 
 SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'tools', 'wireshark', 'ripc.lua')
 LINKTYPE_RAW = 101
+# tshark takes a few of the ports that contexts get for another protocol's.
+ANY_PORT = ('-o', 'udp.try_heuristic_first:TRUE')
 CSV = {'delimiter': '\t', 'quotechar': '"'}
 
 
@@ -51,7 +53,7 @@ def rows(datagrams, fields, checksums=True):
     """For each datagram the values of the fields, as lists of texts, the protocols first."""
     with tempfile.NamedTemporaryFile(suffix='.pcap') as file:
         write_capture(file.name, datagrams)
-        text = call('-r', file.name, '-2', '-o', f'ripc.checksums:{str(checksums).upper()}', '-T', 'fields',
+        text = call('-r', file.name, '-2', *ANY_PORT, '-o', f'ripc.checksums:{str(checksums).upper()}', '-T', 'fields',
                     '-E', 'quote=d', '-E', 'aggregator=|',
                     *[word for field in ('_ws.lua.error', 'frame.protocols', *fields) for word in ('-e', field)])
     lines = [[value.split('|') if value else [] for value in line] for line in csv.reader(text.splitlines(), **CSV)]
@@ -65,4 +67,4 @@ def whole(datagrams):
     """All that is shown of the datagrams, as text."""
     with tempfile.NamedTemporaryFile(suffix='.pcap') as file:
         write_capture(file.name, datagrams)
-        return call('-r', file.name, '-2', '-T', 'pdml')
+        return call('-r', file.name, '-2', *ANY_PORT, '-T', 'pdml')

@@ -233,7 +233,7 @@ def dissect(work, taken, expected):
     """Does tshark see the same packets, and the notes that the workload must lead to?"""
     # Each checksum has been verified already.
     rows = dissector.rows(taken.datagrams, ('ripc.type', 'ripc.resolver.type', 'ripc.sealed.kind',
-                                            '_ws.expert.message', 'ripc.message.len', 'ripc.answer_in',
+                                            '_ws.expert.message', 'ripc.message.len', 'ripc.reply_in',
                                             'ripc.call.kind'), False)
     counts, notes, lengths, answers, to_groups = collections.Counter(), collections.Counter(), [], 0, 0
     for (protocols, kind, found, seal, said, message, answer, call), (_, _, data) in zip(rows, taken.datagrams):

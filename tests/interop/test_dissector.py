@@ -39,7 +39,8 @@ TABLES = [
 ]
 # Shown only where several packets belong together; tests/interop/test_captures.py sees them.
 LINKS = {'ripc.announced_in', 'ripc.complete_in'}
-RESOLVER, CONTEXT, MANY = (15511, 40000), (40001, 40002), (40001, 15512)
+# 44818 is the port of EtherNet/IP, too.
+RESOLVER, CONTEXT, MANY = (15511, 40000), (40001, 44818), (40001, 15512)
 
 
 def tables(path):

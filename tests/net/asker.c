@@ -69,7 +69,7 @@ static void pause_ms(long ms)
 }
 
 /* As many as there is room for, waiting for room. Says how many, and why no more. */
-static void ask(const struct asker *asker, unsigned long n, const struct ripc_question *question)
+static void ask(const struct asker *asker, unsigned long n, const struct ripc_request *question)
 {
 	unsigned long asked = 0;
 	int err = 0, waited_ms = 0;
@@ -93,10 +93,10 @@ static void wait_for_all(const struct asker *asker)
 {
 	struct ripc_stats stats = {.size = sizeof(stats)};
 
-	check("stats", ripc_stats(asker->ctx, &stats));
+	check("stats", ripc_stats_get(asker->ctx, &stats));
 	while (stats.calls_open > 0) {
 		pause_ms(1);
-		check("stats", ripc_stats(asker->ctx, &stats));
+		check("stats", ripc_stats_get(asker->ctx, &stats));
 	}
 	printf("waited\n");
 }
@@ -107,8 +107,8 @@ static void take(const struct asker *asker)
 	struct ripc_msg *msg;
 
 	while (ripc_receive(asker->svc, 0, &msg) == 0) {
-		n += msg->kind == RIPC_ANSWER;
-		good += msg->kind == RIPC_ANSWER && msg->status == 0;
+		n += msg->kind == RIPC_REPLY;
+		good += msg->kind == RIPC_REPLY && msg->status == 0;
 		ripc_msg_free(msg);
 	}
 	printf("took %lu, %lu good\n", n, good);
@@ -118,7 +118,7 @@ static void obey(const struct asker *asker, char *line)
 {
 	char *words[WORDS_MAX + 1] = {strtok(line, " \n")};
 	struct iovec items[RIPC_ITEMS_MAX];
-	struct ripc_question question = {.size = sizeof(question), .to = asker->to,
+	struct ripc_request question = {.size = sizeof(question), .to = asker->to,
 		.items = items, .timeout_ms = DEADLINE_MS};
 	int n = 0;
 

@@ -163,12 +163,12 @@ static int send_shorts(const struct job *job)
 	struct ripc_stats before = {.size = sizeof(before)}, after = before;
 	uint64_t refused = 0;
 
-	ripc_stats(job->ctx, &before);
+	ripc_stats_get(job->ctx, &before);
 	for (uint64_t i = 0; i < job->shorts; i++) {
 		refused += send_head(job, i, NULL) != 0;
 		usleep(200);
 	}
-	ripc_stats(job->ctx, &after);
+	ripc_stats_get(job->ctx, &after);
 	printf("{\"shorts\": %" PRIu64 ", \"refused\": %" PRIu64 ", \"datagrams\": %" PRIu64
 		", \"to_many\": %" PRIu64 "}\n", job->shorts, refused,
 		after.datagrams_sent - before.datagrams_sent, after.many_sent - before.many_sent);

@@ -149,5 +149,6 @@ int main(int argc, char **argv)
 		obey(service, bytes, line);
 	atomic_store(&stop, true);
 	pthread_join(thread, NULL);
+	ripc_buf_free(ctx, bytes);
 	return ripc_close(ctx, 1000) ? 1 : 0;
 }

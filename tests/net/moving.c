@@ -72,7 +72,7 @@ static void works(struct kind *kind)
 
 static int call_once(struct kind *kind, struct iovec *item)
 {
-	struct ripc_question question = {.size = sizeof(question), .to = world.server,
+	struct ripc_request question = {.size = sizeof(question), .to = world.server,
 		.items = item, .n_items = 1, .flags = RIPC_IDEMPOTENT,
 		.timeout_ms = kind->timeout_ms};
 	struct ripc_msg *answer;
@@ -150,7 +150,7 @@ static void serve(const char *name)
 	for (;;) {
 		if (ripc_receive(svc, -1, &msg))
 			continue;
-		if (msg->kind == RIPC_QUESTION)
+		if (msg->kind == RIPC_REQUEST)
 			ripc_reply(svc, msg, msg->items, msg->n_items, 0);
 		else if (msg->kind == RIPC_SHORT)
 			works(msg->group ? &group : &shorts);

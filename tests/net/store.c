@@ -23,6 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -108,13 +109,17 @@ static int crowd(uint32_t n_processes, uint32_t n, uint64_t first, const char *f
 	int opened = 0, error = 0, pipes[4];
 	double began_ms, ended_ms = 0, used_ms = 0;
 	struct result result;
+	pid_t *children = calloc(n_processes, sizeof(*children));
 	char byte;
 
-	if (pipe(pipes) || pipe(pipes + 2))
+	if (!children || pipe(pipes) || pipe(pipes + 2))
 		return 1;
 	for (uint32_t i = 0; i < n_processes; i++) {
-		if (fork() == 0)
+		children[i] = fork();
+		if (children[i] == 0)
 			crowd_one(first + (uint64_t)i * n, n, file, pipes);
+		if (children[i] < 0)
+			return 1;
 	}
 	for (uint32_t i = 0; i < n_processes; i++) {
 		if (read(pipes[2], &result, sizeof(result)) != sizeof(result))
@@ -136,7 +141,12 @@ static int crowd(uint32_t n_processes, uint32_t n, uint64_t first, const char *f
 	fflush(stdout);
 	while (read(STDIN_FILENO, &byte, 1) > 0)
 		;
-	return 0; /* its children end with it */
+	for (uint32_t i = 0; i < n_processes; i++)
+		kill(children[i], SIGKILL);
+	while (wait(NULL) > 0) /* when this ends, nobody holds an ID */
+		;
+	free(children);
+	return 0;
 }
 
 static int each(uint32_t n, uint64_t first)

@@ -93,7 +93,7 @@ class Store(Case):
         """Of all lengths, by arguments and standard input; the newest counts."""
         for env in OVER:
             server = self.store(env)
-            self.assertIn(b'answers', self.client(env, 'ping'))
+            self.assertIn(b'replies', self.client(env, 'ping'))
             self.client(env, 'set', 'k', 'value')
             self.assertEqual(self.client(env, 'get', 'k'), b'value')
             for size in (0, 1, 1000, 100000, VALUE_MAX, 3):

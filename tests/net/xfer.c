@@ -70,13 +70,13 @@ static void print_stats(const char *begin, struct ripc_context *ctx)
 		F(drop_partner_limit), F(drop_send_full), F(drop_send_unresolved),
 		F(data_resent_bytes), F(pull_requests), F(announcements_repeated), F(hellos),
 		F(retries), F(messages_refused), F(messages_abandoned), F(offload_fallbacks),
-		F(datagram_size_fallbacks), F(partners), F(questions_sent), F(questions_answered),
-		F(answers_received), F(resolver_dropped),
+		F(datagram_size_fallbacks), F(partners), F(queries_sent), F(queries_answered),
+		F(responses_received), F(resolver_dropped),
 	};
 #undef F
 	struct ripc_stats stats = {.size = sizeof(stats)};
 
-	ripc_stats(ctx, &stats);
+	ripc_stats_get(ctx, &stats);
 	printf("{%s\"stats\":{", begin);
 	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
 		uint64_t value;

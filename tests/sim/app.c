@@ -372,7 +372,7 @@ static void got(struct sim_app *app, struct sim_service *service, struct ripc_ms
 		ripc_msg_free(msg);
 		return;
 	}
-	if (msg->kind == RIPC_ANSWER) {
+	if (msg->kind == RIPC_REPLY) {
 		sim_answered(app, service, msg);
 		keep_or_free(app, service, msg);
 		return;
@@ -388,7 +388,8 @@ static void got(struct sim_app *app, struct sim_service *service, struct ripc_ms
 	model_received(world->model, world->now_us, service->incarnation, msg);
 	if (sim_failed(world))
 		return;
-	if (msg->kind == RIPC_QUESTION)
+	sim_app_strand(app, service, msg->from_incarnation);
+	if (msg->kind == RIPC_REQUEST)
 		sim_asked(app, service, msg);
 	else if (msg->reply && !app->calm && !service->busy && sim_chance(&world->random, 700000))
 		answer(app, service, msg);

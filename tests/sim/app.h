@@ -26,7 +26,7 @@ enum sim_memory {
 
 struct sim_send {
 	struct sim_send *next;
-	struct sim_node *node; /* NULL: its context is closed, pool memory is gone */
+	struct sim_node *node;
 	uint64_t number, incarnation;
 	enum sim_memory memory;
 	uint32_t n_items;
@@ -89,8 +89,6 @@ struct sim_app {
 	uint64_t held_key;
 	bool patient; /* messages to groups wait for slow members */
 	bool calm; /* the faults are over: no new ones begin */
-	/* A given buffer's fate is not known there: the pool cannot be checked. */
-	bool gave_up[SIM_NODES];
 };
 
 static inline struct sim_node *sim_home(const struct sim_app *app, const struct sim_service *s)
@@ -179,6 +177,8 @@ void sim_app_close(struct sim_app *app);
 /* When the faults are over: a node ends without a word, and is up again soon (or not). */
 void sim_app_end_node(struct sim_app *app, uint32_t slot, bool again);
 void sim_app_begin_node(struct sim_app *app, uint32_t slot);
+/* A service has received a message of an incarnation: perhaps that one is stranded now. */
+void sim_app_strand(struct sim_app *app, const struct sim_service *receiver, uint64_t incarnation);
 /* Another service gets the ID of this one, at a node that hears nothing of it. NULL: no room. */
 struct sim_service *sim_app_raise(struct sim_app *app, const struct sim_service *first,
 		uint32_t home);

@@ -39,7 +39,7 @@ static void reply(struct sim_app *app, struct sim_service *by, const struct ripc
 	struct sim_world *world = app->world;
 	struct sim_random *random = &world->random;
 	bool fails = sim_chance(random, PER_ERROR), is_empty = sim_chance(random, PER_EMPTY);
-	struct model_send plan = {.kind = RIPC_ANSWER, .from = by->incarnation,
+	struct model_send plan = {.kind = RIPC_REPLY, .from = by->incarnation,
 		.to = question->from, .to_incarnation = question->from_incarnation,
 		.answers = number};
 	struct sim_send *send;
@@ -168,18 +168,19 @@ void sim_answered(struct sim_app *app, struct sim_service *service, const struct
 	struct sim_world *world = app->world;
 
 	sim_trace(world, "service %llu: call %llu ends, status %d outcome %d", id_of(service),
-			(unsigned long long)msg->answers, msg->status, (int)msg->outcome);
+			(unsigned long long)msg->request_cookie, msg->status, (int)msg->outcome);
 	model_answered(world->model, world->now_us, service->incarnation, msg);
 	if (!sim_failed(world))
-		call_ends(app, service->incarnation, msg->answers);
+		call_ends(app, service->incarnation, msg->request_cookie);
 }
 
 /* Nobody else can act at this node meanwhile. */
 static void call_waiting(struct sim_app *app, struct sim_service *from,
-		const struct ripc_question *arg)
+		const struct ripc_request *arg)
 {
 	struct sim_world *world = app->world;
-	struct ripc_msg failure = {.kind = RIPC_ANSWER, .answers = arg->cookie}, *answer = NULL;
+	struct ripc_msg failure = {.kind = RIPC_REPLY, .request_cookie = arg->cookie};
+	struct ripc_msg *answer = NULL;
 	uint64_t began_us = world->now_us;
 
 	model_sent(world->model, arg->cookie, 0);
@@ -199,7 +200,7 @@ static void call_waiting(struct sim_app *app, struct sim_service *from,
 }
 
 static void call_starting(struct sim_app *app, struct sim_service *from,
-		const struct ripc_question *arg, const struct sim_wish *wish)
+		const struct ripc_request *arg, const struct sim_wish *wish)
 {
 	struct sim_world *world = app->world;
 	int status = ripc_call_start(from->svc, arg);
@@ -219,12 +220,12 @@ void sim_call(struct sim_app *app, struct sim_service *from, const struct sim_wi
 		bool waits)
 {
 	struct sim_world *world = app->world;
-	struct model_send plan = {.kind = RIPC_QUESTION, .from = from->incarnation, .to = wish->to,
+	struct model_send plan = {.kind = RIPC_REQUEST, .from = from->incarnation, .to = wish->to,
 		.to_incarnation = wish->to_incarnation, .len = wish->len,
 		.timeout_ms = wish->timeout_ms, .idempotent = wish->idempotent,
 		.must_deliver = wish->must_deliver};
 	struct ripc_buffer returns[SIM_RETURNS];
-	struct ripc_question arg = {.size = sizeof(arg), .to = wish->to,
+	struct ripc_request arg = {.size = sizeof(arg), .to = wish->to,
 		.to_incarnation = wish->to_incarnation, .timeout_ms = (int32_t)wish->timeout_ms,
 		.flags = wish->idempotent ? RIPC_IDEMPOTENT : 0};
 	struct sim_send *send;
@@ -254,7 +255,7 @@ void sim_act_call(struct sim_world *world, void *arg, uint64_t value)
 	struct sim_app *app = arg;
 	struct sim_random *random = &world->random;
 	struct sim_service *from = sim_draw_usable(app);
-	struct sim_wish wish = {.kind = RIPC_QUESTION, .idempotent = sim_chance(random, 500000)};
+	struct sim_wish wish = {.kind = RIPC_REQUEST, .idempotent = sim_chance(random, 500000)};
 	bool waits = sim_chance(random, 30000) && !sim_somebody_waits(world);
 
 	if (!from) {

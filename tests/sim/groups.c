@@ -323,7 +323,8 @@ void sim_groups_completed(struct sim_app *app, struct sim_service *service,
 		const struct ripc_msg *msg)
 {
 	struct sim_fan *fan = fan_of(app, msg->cookie);
-	int n = fan ? ripc_deliveries(msg, fan->list, GOT_MAX) : -1;
+	int n = fan ? ripc_deliveries(msg, fan->list, GOT_MAX, sizeof(*fan->list)) :
+		-1;
 
 	if (!fan || n < 0 || n > (int)GOT_MAX || fan->ended || fan->from != service->incarnation) {
 		fail(app, fan, "a completion for no send in progress");
@@ -342,13 +343,8 @@ void sim_groups_completed(struct sim_app *app, struct sim_service *service,
 
 void sim_groups_forget(struct sim_app *app, const struct sim_service *service)
 {
-	for (struct sim_fan *fan = app->fans; fan; fan = fan->next) {
-		if (fan->ended || fan->from != service->incarnation)
-			continue;
-		fan->ended = true;
-		if (fan->given)
-			app->gave_up[service->home] = true;
-	}
+	for (struct sim_fan *fan = app->fans; fan; fan = fan->next)
+		fan->ended |= fan->from == service->incarnation;
 }
 
 /* ---- the end ----------------------------------------------------------------------------- */
@@ -437,7 +433,7 @@ static uint64_t many_sent(struct sim_app *app, struct sim_service *from)
 {
 	struct ripc_stats stats = {.size = sizeof(stats)};
 
-	ripc_stats(sim_home(app, from)->ctx, &stats);
+	ripc_stats_get(sim_home(app, from)->ctx, &stats);
 	return stats.many_sent;
 }
 

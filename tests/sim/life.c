@@ -14,6 +14,9 @@
 #define PUT_OFF_US    2000
 #define ADDRESSES_FIRST 0x4000ull
 #define FOLLOWED_US 2000000 /* a node with another address is reached by then */
+#define STRANDED_YOUNG_US 200000 /* so new is a service that is stranded */
+#define STRANDED_LEAST_US 300000 /* for so long: until it is taken for gone */
+#define STRANDED_MOST_US  900000
 #define HELD_AGAIN_US 500000 /* until a service whose ID is another's tries again */
 
 bool sim_somebody_waits(const struct sim_world *world)
@@ -276,7 +279,6 @@ static void open_node(struct sim_world *world, void *arg, uint64_t slot)
 		return;
 	if (sim_chance(&world->random, 500000)) /* another port, or another host as well */
 		address += sim_chance(&world->random, 500000) ? 1 : 1 << 20;
-	app->gave_up[slot] = false;
 	if (sim_node_open(node, address) != 0) {
 		model_fail(world->model, "a context cannot be opened");
 		return;
@@ -420,6 +422,55 @@ static void change_address(struct sim_world *world, void *arg, uint64_t slot)
 			(unsigned long long)node->address);
 }
 
+/* value: who sends to a service that was stranded and is reached again, and to whom. */
+static void unstrand(struct sim_world *world, void *arg, uint64_t value)
+{
+	struct sim_app *app = arg;
+	struct sim_service *from = &app->services[value / SIM_SERVICES];
+	const struct sim_service *to = &app->services[value % SIM_SERVICES];
+	struct sim_wish wish = {.kind = RIPC_LONG, .to = to->id, .len = 64, .timeout_ms = 2000};
+
+	if (app->calm)
+		return;
+	sim_partition(world, from->home, to->home, false);
+	sim_moved(world, to->home);
+	if (sim_usable(app, from))
+		sim_send(app, from, &wish);
+}
+
+static bool may_strand(const struct sim_app *app, const struct sim_service *sender,
+		const struct sim_service *receiver)
+{
+	return sender->svc && sender->home != receiver->home &&
+		app->world->now_us - sender->opened_us <= STRANDED_YOUNG_US;
+}
+
+/*
+ * The host of a sender that has just begun to talk gets another address, and is cut off from the
+ * receiver until the receiver takes the sender for gone. The receiver knows the sender only by its
+ * hello. So the next send to the sender's ID makes a second partner object of one pair of
+ * incarnations, and what the sender repeats may come to either.
+ */
+void sim_app_strand(struct sim_app *app, const struct sim_service *receiver, uint64_t incarnation)
+{
+	struct sim_world *world = app->world;
+	uint64_t from = 0, to = (uint64_t)(receiver - app->services);
+	const struct sim_service *sender;
+
+	if (!world->plan.n_strands || app->calm || to >= world->plan.n_services)
+		return;
+	while (from < world->plan.n_services && app->services[from].incarnation != incarnation)
+		from++;
+	sender = &app->services[from];
+	if (from == world->plan.n_services || !may_strand(app, sender, receiver))
+		return;
+	world->plan.n_strands--;
+	change_address(world, app, sender->home);
+	sim_partition(world, sender->home, receiver->home, true);
+	sim_at(world, world->now_us + sim_between(&world->random, STRANDED_LEAST_US,
+			STRANDED_MOST_US), unstrand, app, to * SIM_SERVICES + from);
+}
+
 /* ---- links ------------------------------------------------------------------------------- */
 
 static void heal(struct sim_world *world, void *arg, uint64_t mask)
@@ -557,12 +608,12 @@ static void node_ends(struct sim_app *app, struct sim_node *node)
 		return;
 	}
 	sim_give_back(app, node);
-	if (ripc_stats(node->ctx, &stats) != 0 || stats.services != 0 || stats.partners != 0 ||
+	if (ripc_stats_get(node->ctx, &stats) != 0 || stats.services != 0 || stats.partners != 0 ||
 			stats.calls_open != 0)
 		model_fail(world->model, "services, partners or calls are left at the end");
 	if (stats.granted_bytes != 0)
 		model_fail(world->model, "credit is in use at the end");
-	if (stats.pool_used_bytes != 0 && !app->gave_up[node->slot])
+	if (stats.pool_used_bytes != 0)
 		model_fail(world->model, "buffers of the pool are in use at the end");
 	sim_node_close(node, false);
 }

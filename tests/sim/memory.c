@@ -20,9 +20,10 @@ static void *allocated(size_t len)
 	return memory;
 }
 
+/* A closed context stays until the last of its buffers is freed. */
 static void to_pool(struct sim_node *node, void *buffer)
 {
-	if (ripc_buf_free(node->ctx, buffer) != 0)
+	if (ripc_buf_free(node->ctx ? node->ctx : node->closed, buffer) != 0)
 		model_fail(node->world->model, "a buffer that is ours cannot be freed");
 }
 
@@ -101,7 +102,7 @@ struct sim_send *sim_send_find(struct sim_app *app, uint64_t number)
 void sim_send_free(struct sim_app *app, struct sim_send *send)
 {
 	struct sim_send **at = &app->sends;
-	struct sim_node *node = send->node && send->node->ctx ? send->node : NULL;
+	struct sim_node *node = send->node;
 
 	while (*at != send)
 		at = &(*at)->next;
@@ -109,12 +110,12 @@ void sim_send_free(struct sim_app *app, struct sim_send *send)
 	for (uint32_t i = 0; i < send->n_items; i++)
 		if (send->memory == SIM_FOREIGN)
 			free(send->items[i].iov_base);
-		else if (send->memory == SIM_POOL && node && !send->given)
+		else if (send->memory == SIM_POOL && !send->given)
 			to_pool(node, send->items[i].iov_base);
-	if (send->memory == SIM_POOL_ONE && node)
+	if (send->memory == SIM_POOL_ONE)
 		to_pool(node, send->block);
 	if (send->memory == SIM_REGISTERED) {
-		if (node && send->block_len > 0)
+		if (node->ctx && send->block_len > 0)
 			ripc_buf_unregister(node->ctx, send->block);
 		free(send->block);
 	}
@@ -150,7 +151,6 @@ struct sim_lent *sim_lend(struct sim_app *app, struct sim_service *service, uint
 	return lent;
 }
 
-/* The context may be closed by now (node NULL): then pool memory cannot be looked at. */
 void sim_lent_free(struct sim_app *app, struct sim_lent *lent)
 {
 	struct sim_lent **at = &app->lent;
@@ -158,11 +158,10 @@ void sim_lent_free(struct sim_app *app, struct sim_lent *lent)
 	while (*at != lent)
 		at = &(*at)->next;
 	*at = lent->next;
-	if (!lent->pool || lent->node)
-		model_unwatch(app->world->model, lent->cookie);
+	model_unwatch(app->world->model, lent->cookie);
 	if (!lent->pool)
 		free(lent->mem.iov_base);
-	else if (lent->node)
+	else
 		to_pool(lent->node, lent->mem.iov_base);
 	free(lent);
 }
@@ -290,61 +289,55 @@ void sim_forget_service(struct sim_app *app, uint64_t incarnation)
 		next = send->next;
 		if (send->incarnation != incarnation)
 			continue;
-		if (send->given) {
-			app->gave_up[send->node->slot] = true;
+		if (send->given)
 			send->limbo = true;
-		} else {
+		else
 			sim_send_end(app, send);
-		}
 	}
 	sim_taken_back(app, incarnation, 0);
 }
 
+static void held_free(struct sim_app *app, struct sim_held **at)
+{
+	struct sim_held *held = *at;
+
+	*at = held->next;
+	model_recheck(app->world->model, held->msg);
+	sim_done_with(app, held->msg);
+	free(held);
+}
+
 /*
- * A node's context is about to be closed: held messages are given back or left to the library,
- * memory of the pool is looked at for the last time. Afterwards everything else is freed.
+ * A node's context is about to be closed, and is closed: messages and memory of the pool are given
+ * back before or after that. Other memory is freed afterwards.
  */
 void sim_forget_node(struct sim_app *app, struct sim_node *node, bool before)
 {
-	for (struct sim_held **at = &app->held, *held; (held = *at);) {
-		if (held->node != node) {
-			at = &held->next;
-			continue;
-		}
-		*at = held->next;
-		model_recheck(app->world->model, held->msg);
-		if (sim_chance(&app->world->random, 500000))
-			sim_done_with(app, held->msg);
-		free(held);
+	for (struct sim_held **at = &app->held; *at;) {
+		if ((*at)->node != node || (before && sim_chance(&app->world->random, 500000)))
+			at = &(*at)->next;
+		else
+			held_free(app, at);
 	}
-	for (struct sim_lent *lent = app->lent, *next; lent; lent = next) {
+	for (struct sim_lent *lent = app->lent, *next; lent && !before; lent = next) {
 		next = lent->next;
-		if (lent->node != node || lent->pool != before)
-			continue;
-		if (before && model_lent(app->world->model, lent->cookie))
-			lent->node = NULL; /* the context's still, and gone with it */
-		sim_lent_free(app, lent);
+		if (lent->node == node)
+			sim_lent_free(app, lent);
 	}
 	for (struct sim_send *send = app->sends, *next; send && !before; send = next) {
 		next = send->next;
-		if (send->node != node)
-			continue;
-		send->node = NULL;
-		sim_send_free(app, send);
+		if (send->node == node)
+			sim_send_free(app, send);
 	}
 }
 
 void sim_give_back(struct sim_app *app, struct sim_node *node)
 {
-	for (struct sim_held **at = &app->held, *held; (held = *at);) {
-		if (held->node != node) {
-			at = &held->next;
-			continue;
-		}
-		*at = held->next;
-		model_recheck(app->world->model, held->msg);
-		sim_done_with(app, held->msg);
-		free(held);
+	for (struct sim_held **at = &app->held; *at;) {
+		if ((*at)->node != node)
+			at = &(*at)->next;
+		else
+			held_free(app, at);
 	}
 	for (struct sim_lent *lent = app->lent, *next; lent; lent = next) {
 		next = lent->next;

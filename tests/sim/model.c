@@ -248,13 +248,13 @@ bool is_documented(const struct model *m, int status)
 static uint64_t *total_of(struct model *m, enum ripc_kind kind)
 {
 	return kind == RIPC_SHORT ? &m->totals.shorts : kind == RIPC_LONG ? &m->totals.longs :
-		kind == RIPC_QUESTION ? &m->totals.calls : &m->totals.answers;
+		kind == RIPC_REQUEST ? &m->totals.calls : &m->totals.answers;
 }
 
 /* Somebody is told of its end. */
 static bool is_told(const struct send *send)
 {
-	return send->is.kind == RIPC_LONG || send->is.kind == RIPC_QUESTION;
+	return send->is.kind == RIPC_LONG || send->is.kind == RIPC_REQUEST;
 }
 
 void model_sent(struct model *m, uint64_t number, int status)
@@ -312,7 +312,7 @@ uint64_t latest(const struct model *m, const struct send *send)
 	if (at < m->blocked_until[send->place])
 		at = m->blocked_until[send->place];
 	/* Answers may be written, and their items are in use until the last write has ended. */
-	if (send->is.answers || send->is.kind == RIPC_QUESTION)
+	if (send->is.answers || send->is.kind == RIPC_REQUEST)
 		at += m->cfg.write_us;
 	return at + m->cfg.slack_us;
 }
@@ -366,7 +366,7 @@ void model_overdue(struct model *m, uint64_t now_us)
 
 		if (send->state != IN_PROGRESS || m->blocked[send->place])
 			continue;
-		if (send->is.kind == RIPC_QUESTION)
+		if (send->is.kind == RIPC_REQUEST)
 			judge_patience(m, send, now_us);
 		else
 			judge_silence(m, send, now_us);

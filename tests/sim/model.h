@@ -65,7 +65,7 @@ struct model_send {
 	uint64_t from;      /* incarnation of the sender */
 	uint64_t to, to_incarnation;
 	uint64_t len;       /* bytes of all items */
-	enum ripc_kind kind; /* RIPC_SHORT, RIPC_LONG; RIPC_QUESTION, RIPC_ANSWER: of calls */
+	enum ripc_kind kind; /* RIPC_SHORT, RIPC_LONG; RIPC_REQUEST, RIPC_REPLY: of calls */
 	uint32_t timeout_ms; /* of a long send, or a call */
 	uint64_t answers;   /* number of the question whose return buffers it may use; 0 */
 	int error;          /* of an answer: it is this, a number from MODEL_ERROR on; 0: bytes */
@@ -144,7 +144,7 @@ bool model_forged(struct model *model, const struct ripc_msg *msg);
 void model_recheck(struct model *model, const struct ripc_msg *msg);
 void model_completed(struct model *model, uint64_t now_us, uint64_t incarnation,
 		const struct ripc_msg *msg);
-/* A RIPC_ANSWER; or what ripc_call() returned, as if it were one. */
+/* A RIPC_REPLY; or what ripc_call() returned, as if it were one. */
 void model_answered(struct model *model, uint64_t now_us, uint64_t incarnation,
 		const struct ripc_msg *msg);
 /* Is it the number of a question? */

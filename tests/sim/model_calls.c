@@ -12,11 +12,12 @@
 
 #define PATIENCE_US 2500000 /* beyond the peer timeout: as with sends that are given up */
 #define ROUNDED_US  1000    /* deadlines within the library are whole milliseconds */
+#define CROWD       256     /* messages that wait for one service, WAITING_MAX of the library */
 
 bool model_is_call(const struct model *m, uint64_t number)
 {
 	return number > 0 && number <= m->n_sends &&
-		m->sends[number - 1].is.kind == RIPC_QUESTION;
+		m->sends[number - 1].is.kind == RIPC_REQUEST;
 }
 
 static unsigned long long number_of(const struct model *m, const struct send *send)
@@ -30,7 +31,7 @@ static unsigned long long number_of(const struct model *m, const struct send *se
 static bool is_answer_to(const struct model *m, const struct send *answer,
 		const struct send *question)
 {
-	return answer->is.kind == RIPC_ANSWER && !answer->refused &&
+	return answer->is.kind == RIPC_REPLY && !answer->refused &&
 		answer->is.answers == number_of(m, question) &&
 		answer->from_id == question->is.to &&
 		answer->is.to_incarnation == question->is.from &&
@@ -107,6 +108,21 @@ static bool may_say(const struct model *m, const struct send *call, const struct
 	return false;
 }
 
+/* Do so many messages wait for the server that a call which waits is refused, as others are? */
+static bool is_crowded(const struct model *m, const struct send *call)
+{
+	uint32_t n_waiting = 0;
+
+	for (uint32_t i = 0; i < m->n_sends; i++) {
+		const struct send *send = &m->sends[i];
+
+		n_waiting += send != call && send->state != ENDED &&
+			send->is.kind != RIPC_SHORT && send->is.from == call->is.from &&
+			send->is.to == call->is.to;
+	}
+	return n_waiting >= CROWD;
+}
+
 /* Whoever waits till the deadline may fail then; a server is not said to be gone for nothing. */
 static void judge_reason(struct model *m, const struct send *call, const struct ripc_msg *msg,
 		uint64_t now_us)
@@ -115,11 +131,12 @@ static void judge_reason(struct model *m, const struct send *call, const struct 
 	bool is_due = now_us + ROUNDED_US >= deadline_us ||
 		jumped_since(m, call->place, call->sent_us);
 	bool is_cancelled = msg->status == -ECANCELED;
+	bool is_refused = msg->status == -EAGAIN && is_crowded(m, call);
 	/* It went as a short, of which nobody says that it came. */
 	bool is_guess = call->is.idempotent && msg->outcome == RIPC_UNKNOWN &&
 		(is_due || is_cancelled || is_denied(m, msg));
 
-	if (!is_due && !is_cancelled && msg->status != -ECONNRESET &&
+	if (!is_due && !is_cancelled && !is_refused && msg->status != -ECONNRESET &&
 			!is_denied(m, msg))
 		violation(m, MODEL_EARLY, "call %llu ended with outcome %d, status %d %llu us "
 				"before its deadline", number_of(m, call), (int)msg->outcome,
@@ -164,12 +181,12 @@ void model_answered(struct model *m, uint64_t now_us, uint64_t incarnation,
 {
 	struct send *call;
 
-	if (!model_is_call(m, msg->answers)) {
+	if (!model_is_call(m, msg->request_cookie)) {
 		violation(m, MODEL_COMPLETION, "an answer says that it is to call %llx, which was "
-				"never made", (unsigned long long)msg->answers);
+				"never made", (unsigned long long)msg->request_cookie);
 		return;
 	}
-	call = &m->sends[msg->answers - 1];
+	call = &m->sends[msg->request_cookie - 1];
 	if (call->state != IN_PROGRESS || call->is.from != incarnation) {
 		violation(m, MODEL_COMPLETION, "call %llu has an answer more, or it is another "
 				"service's", number_of(m, call));

@@ -125,7 +125,7 @@ static void judge_numbered(struct model *m, const struct service *at, const stru
 	else if (send->is.from != msg->from_incarnation || send->from_id != msg->from)
 		violation(m, MODEL_WRONG_SENDER, "send %llu bears another sender",
 				(unsigned long long)number);
-	else if (msg->kind == RIPC_QUESTION &&
+	else if (msg->kind == RIPC_REQUEST &&
 			send->is.idempotent != ((msg->flags & RIPC_IDEMPOTENT) != 0))
 		violation(m, MODEL_ALTERED, "question %llu is received as %s",
 				(unsigned long long)number, send->is.idempotent ?
@@ -179,9 +179,9 @@ static bool may_use(const struct model *m, const struct ripc_msg *msg, uint64_t 
 	uint64_t number = contents_tag_received(msg, len);
 
 	if (buffer->number == 0)
-		return msg->kind != RIPC_SHORT && msg->kind != RIPC_ANSWER;
-	if (msg->kind == RIPC_ANSWER || model_is_call(m, buffer->number))
-		return msg->kind == RIPC_ANSWER && buffer->number == msg->answers;
+		return msg->kind != RIPC_SHORT && msg->kind != RIPC_REPLY;
+	if (msg->kind == RIPC_REPLY || model_is_call(m, buffer->number))
+		return msg->kind == RIPC_REPLY && buffer->number == msg->request_cookie;
 	return len >= CONTENTS_TAG_BYTES && number > 0 && number <= m->n_sends &&
 		m->sends[number - 1].is.answers == buffer->number;
 }
@@ -270,7 +270,7 @@ void model_recheck(struct model *m, const struct ripc_msg *msg)
 {
 	uint64_t len = length_of(msg);
 
-	if (msg->kind != RIPC_ANSWER || len) /* an empty one, and a failure, have none */
+	if (msg->kind != RIPC_REPLY || len) /* an empty one, and a failure, have none */
 		judge_contents(m, msg, len);
 }
 

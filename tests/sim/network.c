@@ -59,7 +59,11 @@ static void settle(struct sim_world *world, void *arg, uint64_t slot)
 
 void sim_moved(struct sim_world *world, uint32_t slot)
 {
-	world->moved_until[slot] = world->now_us + MOVED_US;
+	/* In a pause nobody sends to the node, and so nobody notices. */
+	uint64_t noticed_us = world->now_us < world->paused_until_us ? world->paused_until_us :
+		world->now_us;
+
+	world->moved_until[slot] = noticed_us + MOVED_US;
 	for (uint32_t i = 0; i < world->plan.n_nodes; i++)
 		model_cut(world->model, world->now_us, i, slot, true);
 	model_moved(world->model, slot);

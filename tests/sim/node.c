@@ -86,6 +86,7 @@ void sim_node_close(struct sim_node *node, bool crash)
 	sim_queue_clear(&node->datagrams);
 	sim_queue_clear(&node->questions);
 	ripc_close(node->ctx, 0);
+	node->closed = node->ctx;
 	node->ctx = NULL;
 	node->cut = true;
 	sim_queue_clear(&node->datagrams);

@@ -81,6 +81,7 @@ static void draw_failures(const struct sim_world *world, struct sim_random *rand
 	plan->n_stalls = sometimes(random, 30, 5);
 	plan->n_rivals = sometimes(random, 10, 2);
 	plan->n_addresses = world->addresses ? (uint32_t)sim_between(random, 1, 6) : 0;
+	plan->n_strands = world->addresses ? (uint32_t)sim_between(random, 0, 3) : 0;
 	if (plan->n_rivals)
 		plan->n_jumps = 0; /* a clock that is wrong makes the younger one look older */
 }
@@ -113,7 +114,7 @@ static void make_mild(struct sim_plan *plan)
 	plan->send_full = plan->send_full / 4;
 	plan->hole_bytes = 0;
 	plan->n_partitions = plan->n_crashes = plan->n_moves = plan->n_reopens = 0;
-	plan->n_jumps = plan->n_stalls = plan->n_rivals = 0;
+	plan->n_jumps = plan->n_stalls = plan->n_rivals = plan->n_strands = 0;
 	if (plan->peer_timeout_ms < 2500)
 		plan->peer_timeout_ms += 2500;
 }

@@ -51,6 +51,8 @@ static void with_faults(struct sim_world *world, struct sim_app *app,
 	uint64_t start = world->now_us;
 
 	world->faults = true;
+	if (world->plan.pause_us)
+		world->paused_until_us = start + world->plan.span_us / 2 + world->plan.pause_us;
 	/* What is late by a quarter of the shortest timeout may be too late, as if lost. */
 	model_lossy(world->model, world->now_us, world->plan.loss || world->plan.corrupt ||
 			world->plan.send_full || world->plan.receive_buffer ||
@@ -113,7 +115,7 @@ static void call_all(struct sim_app *app)
 	uint32_t n = world->plan.n_services;
 
 	for (uint32_t i = 0; i < n * n && !sim_failed(world); i++) {
-		struct sim_wish wish = {.kind = RIPC_QUESTION, .to = app->services[i % n].id,
+		struct sim_wish wish = {.kind = RIPC_REQUEST, .to = app->services[i % n].id,
 			.len = sim_log(&world->random, 8, 4096), .timeout_ms = 5000,
 			.must_deliver = true, .patient = true,
 			.idempotent = sim_chance(&world->random, 500000)};
@@ -224,7 +226,7 @@ static void leave_out(struct sim_plan *p, const char *names)
 		{"partition", &p->n_partitions}, {"crash", &p->n_crashes}, {"move", &p->n_moves},
 		{"reopen", &p->n_reopens}, {"rival", &p->n_rivals}, {"burst", &p->burst},
 		{"address", &p->n_addresses}, {"jump", &p->n_jumps}, {"stall", &p->n_stalls},
-		{"rehome", &p->n_rehomes},
+		{"rehome", &p->n_rehomes}, {"strand", &p->n_strands},
 		{"window", &p->window}, {"lend", &p->lend}, {"give", &p->give},
 		{"ordered", &p->ordered}, {"claim", &p->claims},
 		{"cancel", &p->cancel}, {"hold", &p->hold}, {"deaf", &p->many_loss},

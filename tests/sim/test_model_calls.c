@@ -10,7 +10,7 @@
 
 static uint64_t asked(bool idempotent)
 {
-	struct model_send send = {.from = A, .to = B_ID, .len = LEN, .kind = RIPC_QUESTION,
+	struct model_send send = {.from = A, .to = B_ID, .len = LEN, .kind = RIPC_REQUEST,
 		.timeout_ms = TIMEOUT_US / 1000, .idempotent = idempotent};
 	uint64_t number;
 
@@ -24,7 +24,7 @@ static void taken(uint64_t number, uint64_t by, uint32_t flags)
 {
 	struct message m;
 
-	make(&m, number, RIPC_QUESTION, LEN);
+	make(&m, number, RIPC_REQUEST, LEN);
 	m.msg.flags = flags;
 	take(&m, by);
 }
@@ -33,7 +33,7 @@ static void taken(uint64_t number, uint64_t by, uint32_t flags)
 static uint64_t tried(uint64_t number, uint64_t by, uint64_t len, int error, int status)
 {
 	struct model_send send = {.from = by, .to = A_ID, .to_incarnation = A, .len = len,
-		.kind = RIPC_ANSWER, .answers = number, .error = error};
+		.kind = RIPC_REPLY, .answers = number, .error = error};
 
 	number = model_plan(model, now_us, &send);
 	model_sent(model, number, status);
@@ -50,7 +50,7 @@ static void hand_out(struct message *m, uint64_t number)
 {
 	m->msg.from = B_ID;
 	m->msg.from_incarnation = B;
-	m->msg.answers = number;
+	m->msg.request_cookie = number;
 	m->msg.outcome = RIPC_DELIVERED;
 	now_us += 100;
 	model_answered(model, now_us, A, &m->msg);
@@ -61,13 +61,13 @@ static void answered(uint64_t number, uint64_t answer, uint64_t len)
 {
 	struct message m;
 
-	make(&m, answer, RIPC_ANSWER, len);
+	make(&m, answer, RIPC_REPLY, len);
 	hand_out(&m, number);
 }
 
 static void failed(uint64_t number, enum ripc_outcome outcome, int status)
 {
-	struct ripc_msg msg = {.kind = RIPC_ANSWER, .answers = number, .outcome = outcome,
+	struct ripc_msg msg = {.kind = RIPC_REPLY, .request_cookie = number, .outcome = outcome,
 		.status = status, .from = B_ID};
 
 	model_answered(model, now_us, A, &msg);
@@ -254,6 +254,19 @@ START_TEST(calls__given_up_early)
 }
 END_TEST
 
+/* A call is refused at once where 256 messages wait for the server already, and not before. */
+START_TEST(calls__refused_in_a_crowd)
+{
+	uint64_t number;
+
+	for (uint32_t i = 0; i < 255 + (uint32_t)_i; i++)
+		(void)asked(false);
+	number = asked(false);
+	failed(number, RIPC_NOT_DELIVERED, -EAGAIN);
+	expect(_i ? MODEL_OK : MODEL_EARLY);
+}
+END_TEST
+
 START_TEST(calls__late)
 {
 	uint64_t number = asked(false);
@@ -276,7 +289,7 @@ END_TEST
 
 START_TEST(calls__waits_for_the_dead)
 {
-	struct model_send send = {.from = A, .to = B_ID, .len = LEN, .kind = RIPC_QUESTION,
+	struct model_send send = {.from = A, .to = B_ID, .len = LEN, .kind = RIPC_REQUEST,
 		.timeout_ms = 60000, .idempotent = _i};
 	uint64_t number = model_plan(model, now_us, &send);
 
@@ -292,7 +305,7 @@ END_TEST
 
 START_TEST(calls__had_to_be_answered)
 {
-	struct model_send send = {.from = A, .to = B_ID, .len = LEN, .kind = RIPC_QUESTION,
+	struct model_send send = {.from = A, .to = B_ID, .len = LEN, .kind = RIPC_REQUEST,
 		.timeout_ms = 500, .must_deliver = true};
 	uint64_t number = model_plan(model, now_us, &send);
 
@@ -313,7 +326,7 @@ START_TEST(calls__answer_in_a_buffer)
 
 	taken(number, B, 0);
 	answer = replied(number, B, LEN, 0);
-	make(&m, answer, RIPC_ANSWER, LEN);
+	make(&m, answer, RIPC_REPLY, LEN);
 	memcpy(bytes, m.items[0].iov_base, m.items[0].iov_len);
 	m.items[0].iov_base = bytes;
 	m.places[0] = (struct ripc_buffer){.mem = mem, .place = RIPC_IN_RETURN,
@@ -336,7 +349,8 @@ int main(void)
 		{calls__answer_that_was_refused, 1}, {calls__answered_twice, 1},
 		{calls__answer_of_nothing, 1}, {calls__not_delivered_and_received, 2},
 		{calls__delivered_and_not_received, 1}, {calls__server_said_to_be_gone, 2},
-		{calls__wrong_status, 7}, {calls__given_up_early, 2}, {calls__late, 2},
+		{calls__wrong_status, 7}, {calls__given_up_early, 2},
+		{calls__refused_in_a_crowd, 2}, {calls__late, 2},
 		{calls__never_ended, 1}, {calls__waits_for_the_dead, 2},
 		{calls__had_to_be_answered, 1}, {calls__answer_in_a_buffer, 2},
 	};

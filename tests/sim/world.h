@@ -39,6 +39,7 @@ struct sim_plan {
 	uint32_t poll_delay_us;   /* how long a node takes to look at what came */
 	uint32_t n_partitions, n_crashes, n_moves, n_reopens, n_jumps, n_stalls, n_rivals;
 	uint32_t n_addresses;     /* changes of a host's address */
+	uint32_t n_strands;       /* such changes right after a service was heard first */
 	uint32_t peer_timeout_ms;
 	uint32_t window, lend, give, cancel, hold, narrow, ordered; /* of sends or messages */
 	uint64_t span_us;         /* of the phase with faults */
@@ -119,6 +120,7 @@ struct sim_node {
 	bool waiting;             /* in a call that waits */
 	bool rehomed;             /* its source is about to report another address */
 	struct ripc_context *ctx; /* NULL: down */
+	struct ripc_context *closed; /* the one before, while buffers of it are left */
 	struct ripc__env env;
 	struct sim_random random;
 	uint64_t clock_offset_us; /* its clock before the world's */
@@ -173,6 +175,7 @@ struct sim_world {
 	struct sim_claimant claimant;
 	bool cut[SIM_NODES][SIM_NODES];
 	uint64_t moved_until[SIM_NODES]; /* so long sends may fail because of a new address */
+	uint64_t paused_until_us; /* 0: no pause is planned */
 	bool faults;              /* packets are lost, altered, ... */
 	bool verbose, groups, addresses;
 	const char *keys;         /* the directory of all contexts; NULL: they have none */

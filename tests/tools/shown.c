@@ -81,7 +81,7 @@ static void say_stats(struct shown *shown)
 {
 	struct ripc_stats stats = RIPC_INIT(struct ripc_stats);
 
-	check("stats", ripc_stats(shown->ctx, &stats));
+	check("stats", ripc_stats_get(shown->ctx, &stats));
 	for (size_t i = 0; i < sizeof(stats); i++)
 		printf("%02x", ((unsigned char *)&stats)[i]);
 	printf("\n");

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """
-"ripc top" shows what ripc_stats() tells, while processes work, stop and are killed; and shows it to nobody else.
+"ripc top" shows what ripc_stats_get() tells, while processes work, stop and are killed; and shows it to nobody else.
 usage: test_top.py BUILD_DIR SOURCE_DIR
 """
 import array
@@ -79,7 +79,7 @@ def contexts(build, user=None):
 
 
 def check_equal(build, processes, names, are_idle):
-    """What is shown lies between what ripc_stats() told before and after; where nothing happens, it is equal."""
+    """What is shown lies between what ripc_stats_get() told before and after; where nothing happens, it is equal."""
     before = [each.stats(names) for each in processes]
     seen = contexts(build)
     after = [each.stats(names) for each in processes]
@@ -94,7 +94,7 @@ def check_equal(build, processes, names, are_idle):
             assert is_free or low[name] <= value <= high[name], f'{name}: {low[name]}, {value}, {high[name]}'
             exact += low[name] == high[name] == value
     total = PROCESSES * len(names)
-    expect(f'{exact} of {total} figures are exactly those of ripc_stats(), the others between two of them',
+    expect(f'{exact} of {total} figures are exactly those of ripc_stats_get(), the others between two of them',
            exact == total if are_idle else exact < total)
     return seen
 

@@ -184,7 +184,7 @@ static inline struct ripc_stats stats_of(struct ripc_context *ctx)
 {
 	struct ripc_stats stats = {.size = sizeof(stats)};
 
-	ck_assert_int_eq(ripc_stats(ctx, &stats), 0);
+	ck_assert_int_eq(ripc_stats_get(ctx, &stats), 0);
 	return stats;
 }
 

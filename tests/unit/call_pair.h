@@ -70,10 +70,10 @@ static inline void both_open(struct pair *pair, int i)
 	caller_open(&pair->b, &cfg, 0);
 }
 
-static inline struct ripc_question call_to(uint64_t to, const struct iovec *items, uint32_t n,
+static inline struct ripc_request call_to(uint64_t to, const struct iovec *items, uint32_t n,
 		int i)
 {
-	return (struct ripc_question){.size = sizeof(struct ripc_question), .to = to,
+	return (struct ripc_request){.size = sizeof(struct ripc_request), .to = to,
 		.items = items, .n_items = n, .flags = flags_of(i), .timeout_ms = PATIENCE_MS};
 }
 
@@ -116,7 +116,7 @@ static inline struct ripc_msg *take_question(const struct server *server)
 		ck_assert(server->refused);
 		ripc_msg_free(msg);
 	}
-	ck_assert_int_eq(msg->kind, RIPC_QUESTION);
+	ck_assert_int_eq(msg->kind, RIPC_REQUEST);
 	return msg;
 }
 
@@ -146,7 +146,7 @@ static inline void server_start(struct server *server, struct ripc_service *svc)
 static inline void server_stop(struct server *server, const struct side *client)
 {
 	const struct iovec quit = item("q", 1);
-	struct ripc_question call = {.size = sizeof(call), .to = ripc_service_id(server->svc),
+	struct ripc_request call = {.size = sizeof(call), .to = ripc_service_id(server->svc),
 		.items = &quit, .n_items = 1, .timeout_ms = PATIENCE_MS};
 	struct ripc_msg *answer;
 
@@ -155,17 +155,17 @@ static inline void server_stop(struct server *server, const struct side *client)
 	pthread_join(server->thread, NULL);
 }
 
-static inline void check_echo(const struct side *client, const struct ripc_question *call)
+static inline void check_echo(const struct side *client, const struct ripc_request *call)
 {
 	enum ripc_outcome asked = 0;
 	struct ripc_msg *answer;
 
 	ck_assert_int_eq(ripc_call(client->svc, call, &answer, &asked), 0);
 	ck_assert_int_eq(asked, RIPC_DELIVERED);
-	ck_assert_int_eq(answer->kind, RIPC_ANSWER);
+	ck_assert_int_eq(answer->kind, RIPC_REPLY);
 	ck_assert_int_eq(answer->outcome, RIPC_DELIVERED);
 	ck_assert_int_eq(answer->sender, RIPC_SENDER_RESOLVED);
-	ck_assert_uint_eq(answer->answers, call->cookie);
+	ck_assert_uint_eq(answer->request_cookie, call->cookie);
 	ck_assert_uint_eq(answer->from, call->to);
 	ck_assert_uint_eq(answer->n_items, call->n_items);
 	for (uint32_t i = 0; i < answer->n_items; i++) {

@@ -325,7 +325,7 @@ static inline struct ripc_stats lone_stats(struct lone *lone)
 {
 	struct ripc_stats stats = {.size = sizeof(stats)};
 
-	ck_assert_int_eq(ripc_stats(lone->ctx, &stats), 0);
+	ck_assert_int_eq(ripc_stats_get(lone->ctx, &stats), 0);
 	return stats;
 }
 

@@ -98,7 +98,7 @@ static struct ripc_stats stats_of(const struct party *party)
 {
 	struct ripc_stats stats = {.size = sizeof(stats)};
 
-	ripc_stats(party->ctx, &stats);
+	ripc_stats_get(party->ctx, &stats);
 	return stats;
 }
 

@@ -38,6 +38,22 @@ static inline rlim_t descriptors_limit(rlim_t n)
 	return before;
 }
 
+/*
+ * Allows files of this length from now on; returns what length was allowed. Check writes a file for
+ * each assertion: there is none until more is allowed again.
+ */
+static inline rlim_t file_limit(rlim_t len)
+{
+	struct rlimit limit = {0};
+	rlim_t before;
+
+	getrlimit(RLIMIT_FSIZE, &limit);
+	before = limit.rlim_cur;
+	limit.rlim_cur = len;
+	setrlimit(RLIMIT_FSIZE, &limit);
+	return before;
+}
+
 /* Allows as many as may be; returns how many that is. For main(): outside of Check's tests. */
 static inline rlim_t descriptors_allow(void)
 {

@@ -86,7 +86,7 @@ local EXTENSIONS = {
 	REPLIES = layout("replies", {{"id", "x64"}}),
 	RETURNS = layout("returns", {{"n", "u32"}, {"-", "z32"}}),
 	ORDERED = layout("ordered", {{"previous", "u64"}}),
-	CALL = layout("call", {{"kind", "u32", {"question", "answer", "error", "to a group"}}, {"value", "u32"}}),
+	CALL = layout("call", {{"kind", "u32", {"request", "reply", "error", "to a group"}}, {"value", "u32"}}),
 }
 local RETURN_BUFFER = layout("returns", {{"length", "u64"}, {"address", "x64"}, {"key", "x64"}})
 
@@ -165,11 +165,11 @@ local ITEM = keep(ProtoField.bytes("ripc.item", "item"))
 local MESSAGE_LEN = keep(ProtoField.uint32("ripc.message.len", "message length"))
 local ANNOUNCED_IN = keep(ProtoField.framenum("ripc.announced_in", "announced in"))
 local COMPLETE_IN = keep(ProtoField.framenum("ripc.complete_in", "complete in"))
-local QUESTION_IN = keep(ProtoField.framenum("ripc.question_in", "question in", base.NONE,
+local REQUEST_IN = keep(ProtoField.framenum("ripc.request_in", "request in", base.NONE,
 	frametype.REQUEST))
-local ANSWER_IN = keep(ProtoField.framenum("ripc.answer_in", "answer in", base.NONE,
+local REPLY_IN = keep(ProtoField.framenum("ripc.reply_in", "reply in", base.NONE,
 	frametype.RESPONSE))
-local ANSWER_TIME = keep(ProtoField.relative_time("ripc.answer_time", "time since the question"))
+local REPLY_TIME = keep(ProtoField.relative_time("ripc.reply_time", "time since the request"))
 
 local function info(name, text, group, severity)
 	return ProtoExpert.new("ripc.expert." .. name, text, expert.group[group],
@@ -291,12 +291,12 @@ end
 -- ---- what is remembered from packet to packet ------------------------------------------------
 
 -- messages: long ones, by src, dst and number. seen: where something was first said, by what it was.
--- questions: of calls, by the ID that was lent. packets: what was found when a packet was first
+-- requests: of calls, by the ID that was lent. packets: what was found when a packet was first
 -- read, by frame and place, as Wireshark reads packets in any order later.
 local memory
 
 function ripc.init()
-	memory = {messages = {}, seen = {}, questions = {}, packets = {}}
+	memory = {messages = {}, seen = {}, requests = {}, packets = {}}
 end
 
 local function message_of(key)
@@ -563,16 +563,16 @@ local function remember_calls(packet, found)
 	if lends and not packet.is_to_group then
 		local key = packet.text:sub(9, 24) .. tostring(lends.id)
 
-		memory.questions[key] = memory.questions[key] or
+		memory.requests[key] = memory.requests[key] or
 			{frame = packet.pinfo.number, time = packet.pinfo.rel_ts}
-		found.question = memory.questions[key]
+		found.request = memory.requests[key]
 	end
 	if replies then
 		local key = packet.text:sub(17, 24) .. packet.text:sub(9, 16) .. tostring(replies.id)
 
-		found.replies = memory.questions[key]
+		found.replies = memory.requests[key]
 		if found.replies then
-			found.replies.answer = found.replies.answer or packet.pinfo.number
+			found.replies.reply = found.replies.reply or packet.pinfo.number
 			found.time = packet.pinfo.rel_ts - found.replies.time
 		end
 	end
@@ -648,12 +648,12 @@ local function show_found(packet, found)
 	if found.again then
 		note(packet, "again", "sent again: " .. found.again)
 	end
-	if found.question and found.question.answer then
-		packet.root:add(ANSWER_IN, found.question.answer):set_generated()
+	if found.request and found.request.reply then
+		packet.root:add(REPLY_IN, found.request.reply):set_generated()
 	end
 	if found.replies then
-		packet.root:add(QUESTION_IN, found.replies.frame):set_generated()
-		packet.root:add(ANSWER_TIME, NSTime.new(math.floor(found.time),
+		packet.root:add(REQUEST_IN, found.replies.frame):set_generated()
+		packet.root:add(REPLY_TIME, NSTime.new(math.floor(found.time),
 			math.floor(found.time % 1 * 1e9))):set_generated()
 	end
 	if found.message then

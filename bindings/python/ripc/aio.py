@@ -4,12 +4,12 @@ libripc with asyncio.
 
     async with aio.Service(ctx.service('echo')) as echo:
         async for message in echo:
-            if message.kind == ripc.QUESTION:
+            if message.kind == ripc.REQUEST:
                 message.reply(message)
 
 A Service belongs to the loop that runs when it is made. It waits through the descriptor of the
 ripc.Service. Before a task awaits, it looks for up to 50 us, where nothing else is to be done: an
-answer that comes so soon costs no turn of the loop.
+reply that comes so soon costs no turn of the loop.
 """
 import asyncio
 import inspect
@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Any, Awaitable, Callable, Deque, Optional, Type, Union
 
 from . import _ripc, server
-from ._ripc import ANSWER, COMPLETION, NOTICE, QUESTION, Message
+from ._ripc import REPLY, COMPLETION, NOTICE, REQUEST, Message
 from .errors import Again, Shutdown
 from .types import Data, ServiceId
 
@@ -64,7 +64,7 @@ class Service:
         """Hands a message to whom it is for."""
         cookie = message.cookie
         if type(cookie) is _Pending:
-            if not cookie.done() and message.kind in (ANSWER, COMPLETION):
+            if not cookie.done() and message.kind in (REPLY, COMPLETION):
                 self._conclude(cookie, message)
         elif message.kind == NOTICE and cookie is None and message.status == 0 \
                 and not message.watched:
@@ -121,7 +121,7 @@ class Service:
             raise StopAsyncIteration from None
 
     async def receive(self) -> Message:
-        """The next message that is no answer of a call() here."""
+        """The next message that is no reply to a call() here."""
         self._turn += 1
         if self._turn % TURN == 0:
             await asyncio.sleep(0)
@@ -175,7 +175,7 @@ class Service:
 
     async def call(self, to: ServiceId, data: Data, timeout: Optional[float] = None, *,
                    idempotent: bool = False, returns: Optional[Data] = None) -> Message:
-        """Asks, and returns the answer. Cancelling the task cancels the call."""
+        """Sends a request, and returns the reply. Cancelling the task cancels the call."""
         pending = _Pending(loop=self._loop)
         while True:
             try:
@@ -205,44 +205,44 @@ class Service:
 
     # ---- serving --------------------------------------------------------------------------
 
-    async def _answer(self, answer: Awaitable[Optional[Data]], question: Message,
+    async def _answer(self, answer: Awaitable[Optional[Data]], request: Message,
                       room: asyncio.Semaphore) -> None:
         try:
-            server.reply(question, await answer)
+            server.reply(request, await answer)
         except Exception as failure:
             if not isinstance(failure, OSError):
-                server.log.exception('the handler of a question failed')
+                server.log.exception('the handler of a request failed')
             if not self._ended:
-                server.refuse(question, server.error_of(failure))
+                server.refuse(request, server.error_of(failure))
         finally:
             room.release()
 
-    async def _handle(self, handler: Handler, question: Message,
+    async def _handle(self, handler: Handler, request: Message,
                       room: asyncio.Semaphore) -> 'Optional[asyncio.Task[None]]':
         try:
-            answer = handler(question)
+            answer = handler(request)
         except Exception as failure:
             if not isinstance(failure, OSError):
-                server.log.exception('the handler of a question failed')
-            server.refuse(question, server.error_of(failure))
+                server.log.exception('the handler of a request failed')
+            server.refuse(request, server.error_of(failure))
             return None
         if not inspect.isawaitable(answer):
-            server.reply(question, answer)
+            server.reply(request, answer)
             return None
         await room.acquire()
-        return self._loop.create_task(self._answer(answer, question, room))
+        return self._loop.create_task(self._answer(answer, request, room))
 
     async def serve(self, handler: Handler, limit: int = 1000) -> None:
         """
-        Answers questions by handler(message), a function or a coroutine function, of which at most
-        limit run at a time, until the service is closed or drained, or this task cancelled. What
-        the handler raises is told as ripc.serve() tells it. What is no question is dropped.
+        Answers requests by handler(message), a function or a coroutine function, of which at most
+        limit run at a time, until the service is closed or drained, or this task cancelled. An
+        exception of the handler is reported as by ripc.serve(). Other messages are dropped.
         """
         room = asyncio.Semaphore(limit)
         tasks: 'set[asyncio.Task[None]]' = set()
         try:
             async for message in self:
-                if message.kind != QUESTION:
+                if message.kind != REQUEST:
                     continue
                 task = await self._handle(handler, message, room)
                 if task:

@@ -41,7 +41,7 @@ class Forked(Error):
 
 
 class Remote(Error):
-    """The server answered with this error: reply_error()."""
+    """The server replied with this error: reply_error()."""
 
 
 _CLASSES = {
@@ -53,7 +53,7 @@ _CLASSES = {
     _errno.ESHUTDOWN: Shutdown,
     _errno.EOWNERDEAD: Forked,
 }
-_REMOTE = 'the server has answered with this error'
+_REMOTE = 'the server has replied with this error'
 
 
 def make(error: int, outcome: int, sentence: str, note: Optional[str]) -> Error:

@@ -5,7 +5,7 @@ import logging
 import threading
 from typing import Callable, Optional
 
-from ._ripc import QUESTION, Message, Service
+from ._ripc import REQUEST, Message, Service
 from .errors import Error
 from .types import Data
 
@@ -20,49 +20,45 @@ def error_of(failure: BaseException) -> int:
     return number if number and 0 < number <= 4095 else errno.EIO
 
 
-def reply(question: Message, answer: Optional[Data]) -> None:
-    """Answers; that nobody wants the answer any more is no error of the server."""
+def reply(request: Message, answer: Optional[Data]) -> None:
+    """Replies. If the client is gone, that is no error of the server."""
     try:
-        question.service.reply(question, answer)
+        request.service.reply(request, answer)
     except Error as failure:
         if failure.errno in (errno.EMSGSIZE, errno.EINVAL, errno.ENOMEM):
-            log.error('an answer could not be sent: %s', failure)
-            refuse(question, failure.errno)
-        elif failure.errno not in (errno.ENOENT, errno.EAGAIN):
+            log.error('a reply could not be sent: %s', failure)
+            refuse(request, failure.errno)
+        else:
             raise
 
 
-def refuse(question: Message, number: int) -> None:
-    try:
-        question.service.reply_error(question, number)
-    except Error as failure:
-        if failure.errno not in (errno.ENOENT, errno.EAGAIN):
-            raise
+def refuse(request: Message, number: int) -> None:
+    request.service.reply_error(request, number)
 
 
-def handle(handler: Handler, question: Message) -> None:
+def handle(handler: Handler, request: Message) -> None:
     try:
-        answer = handler(question)
+        answer = handler(request)
     except Exception as failure:
         if not isinstance(failure, OSError):
-            log.exception('the handler of a question failed')
-        refuse(question, error_of(failure))
+            log.exception('the handler of a request failed')
+        refuse(request, error_of(failure))
     else:
-        reply(question, answer)
+        reply(request, answer)
 
 
 def loop(service: Service, handler: Handler) -> None:
     for message in service:
-        if message.kind == QUESTION:
+        if message.kind == REQUEST:
             handle(handler, message)
 
 
 def serve(service: Service, handler: Handler, threads: int = 1) -> None:
     """
-    Answers the questions that come to service by handler(message), which returns the data of the
-    answer, or None for an empty one, until the service is closed or drained. An OSError that
+    Answers the requests that come to service by handler(message), which returns the data of the
+    reply, or None for an empty one, until the service is closed or drained. An OSError that
     the handler raises is what the asker's call raises; any other exception is logged, and is EIO
-    there. What is no question is dropped. With threads above 1 the handler runs in as many.
+    there. Messages of other kinds are dropped. With threads above 1 the handler runs in as many.
     """
     others = [threading.Thread(target=loop, args=(service, handler), daemon=True)
               for _ in range(threads - 1)]

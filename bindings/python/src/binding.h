@@ -11,6 +11,11 @@
  * What the library uses after a call has returned (items of a send that does not wait, return
  * buffers, windows) is held in a table of the service, whose places are the cookies that the
  * library sees; the cookie of the program is any object, and is kept in there.
+ *
+ * To read an argument can run any Python code (__index__, __float__, __buffer__, __getitem__, and
+ * what a collection of garbage runs), which may close the service and the context. So a method
+ * first reads all arguments, and then takes the service or context by service_use() or
+ * context_use().
  */
 #ifndef RIPC_PYTHON_BINDING_H
 #define RIPC_PYTHON_BINDING_H
@@ -21,6 +26,7 @@
 #include <pthread.h>
 #include <ripc/call.h>
 #include <ripc/group.h>
+#include <ripc/keys.h>
 #include <ripc/ripc.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -280,7 +286,7 @@ PyObject *service_call(PyObject *self, PyObject *const *args, Py_ssize_t n, PyOb
 PyObject *service_call_start(PyObject *self, PyObject *const *args, Py_ssize_t n,
 		PyObject *names);
 /* The sentence of an error that came from the server. */
-#define REMOTE_ERROR "the server has answered with this error"
+#define REMOTE_ERROR "the server has replied with this error"
 /* What an answer's error means beside its sentence; NULL: nothing. */
 const char *answer_note(int status, enum ripc_outcome asked);
 PyObject *service_reply(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Calls: questions, answers, and watching. */
+/* Calls: requests, replies, and watching. */
 #include "binding.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 struct asking {
 	struct service *service;
 	struct items items, returns;
-	struct ripc_question question;
+	struct ripc_request request;
 	struct ripc_buffer places[RIPC_ITEMS_MAX];
 };
 
@@ -30,18 +30,18 @@ const char *answer_note(int status, enum ripc_outcome asked)
 
 /* ---- asking ---------------------------------------------------------------------------- */
 
-static int question_read(struct asking *asking, const struct argument *arguments)
+static int request_read(struct asking *asking, const struct argument *arguments)
 {
-	struct ripc_question *question = &asking->question;
+	struct ripc_request *request = &asking->request;
 	int idempotent = truth_read(arguments[IDEMPOTENT].value);
 	PyObject *returns = arguments[RETURNS].value;
 
-	*question = (struct ripc_question){.size = sizeof(*question),
+	*request = (struct ripc_request){.size = sizeof(*request),
 		.flags = idempotent > 0 ? RIPC_IDEMPOTENT : 0};
 	asking->items.n = asking->returns.n = 0;
-	if (idempotent < 0 || to_read(asking->service, arguments[TO].value, &question->to) ||
-			deadline_read(arguments[TIMEOUT].value, &question->timeout_ms) ||
-			number_read(arguments[TO_INCARNATION].value, &question->to_incarnation) ||
+	if (idempotent < 0 || to_read(asking->service, arguments[TO].value, &request->to) ||
+			deadline_read(arguments[TIMEOUT].value, &request->timeout_ms) ||
+			number_read(arguments[TO_INCARNATION].value, &request->to_incarnation) ||
 			items_read(&asking->items, arguments[DATA].value, PyBUF_SIMPLE))
 		return -1;
 	if (returns && returns != Py_None &&
@@ -49,28 +49,33 @@ static int question_read(struct asking *asking, const struct argument *arguments
 		items_release(&asking->items);
 		return -1;
 	}
-	question->items = asking->items.iov;
-	question->n_items = asking->items.n;
-	question->n_returns = asking->returns.n;
+	if (!service_use(asking->service)) {
+		items_release(&asking->items);
+		items_release(&asking->returns);
+		return -1;
+	}
+	request->items = asking->items.iov;
+	request->n_items = asking->items.n;
+	request->n_returns = asking->returns.n;
 	return 0;
 }
 
 static void lend(struct asking *asking)
 {
-	struct ripc_question *question = &asking->question;
+	struct ripc_request *request = &asking->request;
 
-	for (uint32_t i = 0; i < question->n_returns; i++)
+	for (uint32_t i = 0; i < request->n_returns; i++)
 		asking->places[i] = (struct ripc_buffer){.mem = asking->returns.iov[i],
-			.cookie = question->cookie};
-	question->returns = question->n_returns ? asking->places : NULL;
+			.cookie = request->cookie};
+	request->returns = request->n_returns ? asking->places : NULL;
 }
 
 /* The hold has the items from now on. */
 static int hold_it(struct asking *asking, struct items *items, PyObject *cookie)
 {
-	asking->question.cookie = hold_take(&asking->service->holds, HOLD_CALL, cookie, items,
+	asking->request.cookie = hold_take(&asking->service->holds, HOLD_CALL, cookie, items,
 		&asking->returns);
-	if (!asking->question.cookie) {
+	if (!asking->request.cookie) {
 		items_release(&asking->items);
 		items_release(&asking->returns);
 		return -1;
@@ -83,17 +88,17 @@ static PyObject *call(struct asking *asking)
 {
 	struct service *service = asking->service;
 	struct ripc_service *svc = service->svc;
-	enum ripc_outcome asked = RIPC_NOT_DELIVERED;
+	uint32_t asked = RIPC_NOT_DELIVERED;
 	PyThreadState *state = service_leave_python(service);
 	struct ripc_msg *msg = NULL;
 	PyObject *answer = NULL;
-	int error = ripc_call(svc, &asking->question, &msg, &asked);
+	int error = ripc_call(svc, &asking->request, &msg, &asked);
 
 	service_enter_python(service, state);
 	if (!error)
 		answer = message_new(service, msg);
 	items_release(&asking->items);
-	hold_undo(&service->holds, asking->question.cookie);
+	hold_undo(&service->holds, asking->request.cookie);
 	if (PyErr_CheckSignals()) {
 		Py_XDECREF(answer);
 		return NULL;
@@ -109,11 +114,10 @@ PyObject *service_call(PyObject *self, PyObject *const *args, Py_ssize_t n, PyOb
 	struct asking asking;
 
 	asking.service = (struct service *)self;
-	if (!service_use(asking.service) ||
-			arguments_read(&given, arguments, N_ARGUMENTS - 1, 2, 4) ||
-			question_read(&asking, arguments))
+	if (arguments_read(&given, arguments, N_ARGUMENTS - 1, 2, 4) ||
+			request_read(&asking, arguments))
 		return NULL;
-	asking.question.cookie = COOKIE_OF_WAITING;
+	asking.request.cookie = COOKIE_OF_WAITING;
 	if (asking.returns.n && hold_it(&asking, NULL, NULL))
 		return NULL;
 	return call(&asking);
@@ -135,54 +139,65 @@ PyObject *service_call_start(PyObject *self, PyObject *const *args, Py_ssize_t n
 		{"cookie", NULL}};
 	const struct call given = {args, n, names};
 	struct service *service = (struct service *)self;
-	struct ripc_service *svc = service_use(service);
 	PyThreadState *state = NULL;
+	struct ripc_service *svc;
 	struct asking asking;
 	PyObject *cookie;
 	bool large;
 	int error;
 
 	asking.service = service;
-	if (!svc || arguments_read(&given, arguments, N_ARGUMENTS, 2, 4) ||
-			question_read(&asking, arguments))
+	if (arguments_read(&given, arguments, N_ARGUMENTS, 2, 4) ||
+			request_read(&asking, arguments))
 		return NULL;
 	cookie = arguments[COOKIE].value == Py_None ? NULL : arguments[COOKIE].value;
 	large = is_large(asking.items.iov, asking.items.n);
 	if (hold_it(&asking, &asking.items, cookie))
 		return NULL;
+	svc = service->svc;
 	if (large)
 		state = service_leave_python(service);
-	error = ripc_call_start(svc, &asking.question);
+	error = ripc_call_start(svc, &asking.request);
 	if (large)
 		service_enter_python(service, state);
 	if (!error)
 		Py_RETURN_NONE;
-	hold_undo(&service->holds, asking.question.cookie);
+	hold_undo(&service->holds, asking.request.cookie);
 	return error_raise(error, RIPC_NOT_DELIVERED, NULL);
 }
 
-/* ---- answering ------------------------------------------------------------------------- */
+/* ---- replying -------------------------------------------------------------------------- */
 
-static struct message *question_of(PyObject *object)
+static struct message *request_of(PyObject *object)
 {
 	if (Py_TYPE(object) != message_type) {
-		PyErr_Format(PyExc_TypeError, "a question is a Message, not a %R",
+		PyErr_Format(PyExc_TypeError, "a request is a Message, not a %R",
 			(PyObject *)Py_TYPE(object));
 		return NULL;
 	}
-	if (((struct message *)object)->head.kind != RIPC_QUESTION)
-		return (void *)error_raise(-EINVAL, 0, "only a QUESTION can be replied to: answer "
+	if (((struct message *)object)->head.kind != RIPC_REQUEST)
+		return (void *)error_raise(-EINVAL, 0, "only a REQUEST can be replied to: answer "
 			"other messages by a message to their from_id");
 	return (struct message *)object;
 }
 
-static PyObject *reply(struct service *service, const struct message *question,
+/* That nobody wants the reply, or that the client takes none, is no error of the server. */
+static PyObject *was_sent(int error)
+{
+	if (error == -ENOENT || error == -EAGAIN)
+		Py_RETURN_FALSE;
+	if (error)
+		return error_raise(error, 0, NULL);
+	Py_RETURN_TRUE;
+}
+
+static PyObject *reply(struct service *service, const struct message *request,
 		struct items *items, bool give)
 {
 	struct ripc_service *svc = service->svc;
 	bool large = is_large(items->iov, items->n);
 	PyThreadState *state = large ? service_leave_python(service) : NULL;
-	int error = ripc_reply(svc, &question->head, items->iov, items->n,
+	int error = ripc_reply(svc, &request->head, items->iov, items->n,
 		give ? RIPC_GIVE : 0);
 
 	if (large)
@@ -190,45 +205,49 @@ static PyObject *reply(struct service *service, const struct message *question,
 	if (error && give)
 		items_keep(service->context, items->views, items->n);
 	items_release(items);
-	return error_or_none(error);
+	return was_sent(error);
 }
 
 PyObject *service_reply(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
 {
-	struct argument arguments[] = {{"question", NULL}, {"data", NULL}, {"give", NULL}};
+	struct argument arguments[] = {{"request", NULL}, {"data", NULL}, {"give", NULL}};
 	const struct call given = {args, n, names};
 	struct service *service = (struct service *)self;
-	struct message *question;
+	struct message *request;
 	struct items items;
 	int give, error;
 
-	if (!service_use(service) || arguments_read(&given, arguments, 3, 1, 3))
+	if (arguments_read(&given, arguments, 3, 1, 3))
 		return NULL;
-	question = question_of(arguments[0].value);
+	request = request_of(arguments[0].value);
 	give = truth_read(arguments[2].value);
-	if (!question || give < 0)
+	if (!request || give < 0)
 		return NULL;
 	items.n = 0;
 	if (arguments[1].value && arguments[1].value != Py_None &&
 			items_read(&items, arguments[1].value, PyBUF_SIMPLE))
 		return NULL;
+	if (!service_use(service)) {
+		items_release(&items);
+		return NULL;
+	}
 	error = give ? items_give(service->context, &items) : 0;
 	if (!error)
-		return reply(service, question, &items, give);
+		return reply(service, request, &items, give);
 	items_release(&items);
 	return error_raise(error, 0, "what is given lies in ctx.buffer()");
 }
 
 PyObject *service_reply_error(PyObject *self, PyObject *const *args, Py_ssize_t n)
 {
-	struct ripc_service *svc = service_use((struct service *)self);
-	struct message *question = svc && n == 2 ? question_of(args[0]) : NULL;
+	struct message *request = n == 2 ? request_of(args[0]) : NULL;
+	struct ripc_service *svc;
 	long error;
 
-	if (!question) {
+	if (!request) {
 		if (!PyErr_Occurred())
 			PyErr_SetString(PyExc_TypeError,
-				"reply_error() takes a question and an errno");
+				"reply_error() takes a request and an errno");
 		return NULL;
 	}
 	error = PyLong_AsLong(args[1]);
@@ -239,7 +258,10 @@ PyObject *service_reply_error(PyObject *self, PyObject *const *args, Py_ssize_t 
 			"an error is one of the numbers of errno, 1 to 4095");
 		return NULL;
 	}
-	return error_or_none(ripc_reply_error(svc, &question->head, (int)-error));
+	svc = service_use((struct service *)self);
+	if (!svc)
+		return NULL;
+	return was_sent(ripc_reply_error(svc, &request->head, (int)-error));
 }
 
 /* ---- watching -------------------------------------------------------------------------- */
@@ -247,24 +269,21 @@ PyObject *service_reply_error(PyObject *self, PyObject *const *args, Py_ssize_t 
 PyObject *service_watch(PyObject *self, PyObject *const *args, Py_ssize_t n)
 {
 	struct service *service = (struct service *)self;
-	struct ripc_service *svc = service_use(service);
 	PyObject *cookie = n > 1 && args[1] != Py_None ? args[1] : NULL;
 	uint64_t id, number;
 	int error;
 
-	if (!svc)
-		return NULL;
 	if (n < 1 || n > 2) {
 		PyErr_SetString(PyExc_TypeError, "watch() takes a service and perhaps a cookie");
 		return NULL;
 	}
-	if (id_read(args[0], &id))
+	if (id_read(args[0], &id) || !service_use(service))
 		return NULL;
 	number = hold_take(&service->holds, HOLD_WATCH, cookie, NULL, NULL);
 	if (!number)
 		return NULL;
 	hold_get(&service->holds, number)->id = id;
-	error = ripc_watch(svc, id, number);
+	error = ripc_watch(service->svc, id, number);
 	if (!error)
 		Py_RETURN_NONE;
 	hold_undo(&service->holds, number);
@@ -274,14 +293,13 @@ PyObject *service_watch(PyObject *self, PyObject *const *args, Py_ssize_t n)
 PyObject *service_unwatch(PyObject *self, PyObject *watched)
 {
 	struct service *service = (struct service *)self;
-	struct ripc_service *svc = service_use(service);
 	struct holds *holds = &service->holds;
 	uint64_t id;
 	int error;
 
-	if (!svc || id_read(watched, &id))
+	if (id_read(watched, &id) || !service_use(service))
 		return NULL;
-	error = ripc_unwatch(svc, id);
+	error = ripc_unwatch(service->svc, id);
 	if (error)
 		return error_raise(error, 0, error == -ENOENT ? "it is not watched" : NULL);
 	for (uint32_t place = 0; place < holds->n; place++) {
@@ -300,13 +318,13 @@ PyObject *service_unwatch(PyObject *self, PyObject *watched)
 static PyObject *group_change(PyObject *self, PyObject *wanted,
 		int (*change)(struct ripc_service *svc, uint64_t group))
 {
-	struct ripc_service *svc = service_use((struct service *)self);
+	struct service *service = (struct service *)self;
 	uint64_t group;
 	int error;
 
-	if (!svc || id_read(wanted, &group))
+	if (id_read(wanted, &group) || !service_use(service))
 		return NULL;
-	error = change(svc, group);
+	error = change(service->svc, group);
 	if (error)
 		return error_raise(error, 0, error == -EINVAL ?
 			"a group is an int of group_from_name()" : NULL);

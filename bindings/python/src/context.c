@@ -48,15 +48,16 @@ static int config_read(PyObject *args, PyObject *names, struct ripc_config *cfg)
 {
 	static char *known[] = {"backends", "peers", "interfaces", "options", "spin_us", "timeout",
 		"peer_timeout", "pool_bytes", "message_max_bytes", "interruptible", "no_thread",
-		NULL};
+		"keys", NULL};
 	PyObject *timeout = NULL, *peer_timeout = NULL;
 	unsigned long long pool = 0, longest = 0;
 	int interruptible = 0, no_thread = 0, ms, peer_ms;
 	unsigned int spin_us = 0;
 
-	if (!PyArg_ParseTupleAndKeywords(args, names, "|$zzzzIOOKKpp:Context", known,
+	if (!PyArg_ParseTupleAndKeywords(args, names, "|$zzzzIOOKKppz:Context", known,
 			&cfg->backends, &cfg->peers, &cfg->interfaces, &cfg->options, &spin_us,
-			&timeout, &peer_timeout, &pool, &longest, &interruptible, &no_thread))
+			&timeout, &peer_timeout, &pool, &longest, &interruptible, &no_thread,
+			&cfg->keys))
 		return -1;
 	if (timeout_read(timeout, 0, &ms) || timeout_read(peer_timeout, 0, &peer_ms))
 		return -1;
@@ -247,13 +248,16 @@ static void context_dealloc(PyObject *self)
 static PyObject *context_service(PyObject *self, PyObject *const *args, Py_ssize_t n)
 {
 	struct context *context = (struct context *)self;
-	struct ripc_context *ctx = context_use(context);
+	struct ripc_context *ctx;
 	struct ripc_service *svc;
 	PyThreadState *state;
 	uint64_t id = 0;
 	int error;
 
-	if (!ctx || (n > 0 && args[0] != Py_None && id_read(args[0], &id)))
+	if (n > 0 && args[0] != Py_None && id_read(args[0], &id))
+		return NULL;
+	ctx = context_use(context);
+	if (!ctx)
 		return NULL;
 	state = context_leave_python(context);
 	error = ripc_service_open(ctx, id, 0, &svc);
@@ -299,7 +303,7 @@ static PyObject *services_open(struct context *context, PyObject *names, Py_ssiz
 
 	if (!ids || !svcs) {
 		PyErr_NoMemory();
-	} else if (!ids_read(names, ids, n)) {
+	} else if (!ids_read(names, ids, n) && context_use(context)) {
 		PyThreadState *state = context_leave_python(context);
 		int opened = ripc_services_open(context->ctx, ids, (size_t)n, 0, svcs);
 
@@ -314,7 +318,7 @@ static PyObject *services_open(struct context *context, PyObject *names, Py_ssiz
 static PyObject *context_services(PyObject *self, PyObject *names)
 {
 	struct context *context = (struct context *)self;
-	Py_ssize_t n = context_use(context) ? PySequence_Size(names) : -1;
+	Py_ssize_t n = PySequence_Size(names);
 
 	if (n < 0)
 		return NULL;
@@ -326,18 +330,19 @@ static PyObject *find(PyObject *self, PyObject *const *args, Py_ssize_t n,
 		int (*how)(struct ripc_context *, uint64_t, int))
 {
 	struct context *context = (struct context *)self;
-	struct ripc_context *ctx = context_use(context);
+	struct ripc_context *ctx;
 	PyThreadState *state;
 	int timeout_ms, error;
 	uint64_t id;
 
-	if (!ctx)
-		return NULL;
 	if (n < 1 || n > 2) {
 		PyErr_SetString(PyExc_TypeError, "a service and perhaps a timeout are wanted");
 		return NULL;
 	}
 	if (id_read(args[0], &id) || timeout_read(n > 1 ? args[1] : NULL, 5000, &timeout_ms))
+		return NULL;
+	ctx = context_use(context);
+	if (!ctx)
 		return NULL;
 	state = context_leave_python(context);
 	error = how(ctx, id, timeout_ms);
@@ -362,34 +367,35 @@ static PyObject *context_wait_for(PyObject *self, PyObject *const *args, Py_ssiz
 static PyObject *context_buffer(PyObject *self, PyObject *len)
 {
 	struct context *context = (struct context *)self;
-	Py_ssize_t wanted = context_use(context) ? PyLong_AsSsize_t(len) : -1;
+	Py_ssize_t wanted = PyLong_AsSsize_t(len);
 
 	if (wanted < 0) {
 		if (!PyErr_Occurred())
 			PyErr_SetString(PyExc_ValueError, "a buffer has 0 bytes or more");
 		return NULL;
 	}
-	return buffer_new(context, wanted);
+	return context_use(context) ? buffer_new(context, wanted) : NULL;
 }
 
 static PyObject *context_register(PyObject *self, PyObject *object)
 {
 	struct context *context = (struct context *)self;
-	struct ripc_context *ctx = context_use(context);
-	struct registered *made = ctx ? PyMem_Calloc(1, sizeof(*made)) : NULL;
+	struct registered *made = PyMem_Calloc(1, sizeof(*made));
+	struct ripc_context *ctx;
 	int error;
 
 	if (!made)
-		return ctx ? PyErr_NoMemory() : NULL;
+		return PyErr_NoMemory();
 	if (PyObject_GetBuffer(object, &made->view, PyBUF_WRITABLE)) {
 		PyMem_Free(made);
 		return NULL;
 	}
-	error = ripc_buf_register(ctx, made->view.buf, (size_t)made->view.len);
-	if (error) {
+	ctx = context_use(context);
+	error = ctx ? ripc_buf_register(ctx, made->view.buf, (size_t)made->view.len) : 0;
+	if (!ctx || error) {
 		PyBuffer_Release(&made->view);
 		PyMem_Free(made);
-		return error_raise(error, 0, NULL);
+		return ctx ? error_raise(error, 0, NULL) : NULL;
 	}
 	made->next = context->registered;
 	context->registered = made;
@@ -413,20 +419,43 @@ static struct registered *registered_take(struct context *context, const void *m
 static PyObject *context_unregister(PyObject *self, PyObject *object)
 {
 	struct context *context = (struct context *)self;
-	struct ripc_context *ctx = context_use(context);
+	struct ripc_context *ctx;
 	struct registered *found;
 	Py_buffer view;
+	const void *mem;
 	int error;
 
-	if (!ctx || PyObject_GetBuffer(object, &view, PyBUF_SIMPLE))
+	if (PyObject_GetBuffer(object, &view, PyBUF_SIMPLE))
 		return NULL;
-	found = registered_take(context, view.buf);
+	mem = view.buf;
 	PyBuffer_Release(&view);
+	ctx = context_use(context);
+	if (!ctx)
+		return NULL;
+	found = registered_take(context, mem);
 	if (!found)
 		return error_raise(-ENOENT, 0, "this memory is not registered");
 	error = ripc_buf_unregister(ctx, found->view.buf);
 	PyBuffer_Release(&found->view);
 	PyMem_Free(found);
+	return error_or_none(error);
+}
+
+/* ---- keys ------------------------------------------------------------------------------ */
+
+static PyObject *context_reload_keys(PyObject *self, PyObject *unused)
+{
+	struct context *context = (struct context *)self;
+	struct ripc_context *ctx = context_use(context);
+	PyThreadState *state;
+	int error;
+
+	(void)unused;
+	if (!ctx)
+		return NULL;
+	state = context_leave_python(context);
+	error = ripc_keys_reload(ctx);
+	context_enter_python(context, state);
 	return error_or_none(error);
 }
 
@@ -498,6 +527,8 @@ static PyMethodDef methods[] = {
 		"holders()\n--\n\nWho holds memory that was given."},
 	{"log", context_log, METH_NOARGS,
 		"log()\n--\n\nThe last errors (0) and warnings (1), once: [(level, text), ...]."},
+	{"reload_keys", context_reload_keys, METH_NOARGS,
+		"reload_keys()\n--\n\nRead the directory of keys again, now."},
 	{"poll", context_poll, METH_NOARGS, "poll()\n--\n\nDo what there is to do."},
 	{"poll_timeout", context_poll_timeout, METH_NOARGS,
 		"poll_timeout()\n--\n\nSeconds until poll() is due; None: no timer."},

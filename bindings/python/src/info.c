@@ -127,12 +127,12 @@ static const struct field {
 	FIELD(messages_refused), FIELD(messages_abandoned), FIELD(offload_fallbacks),
 	FIELD(datagram_size_fallbacks), FIELD(sends_from_foreign_memory), FIELD(pool_bytes),
 	FIELD(pool_limit_bytes), FIELD(pool_used_bytes), FIELD(partners), FIELD(partner_bytes),
-	FIELD(services), FIELD(questions_sent), FIELD(questions_answered),
-	FIELD(answers_received), FIELD(resolver_dropped), FIELD(granted_bytes),
+	FIELD(services), FIELD(queries_sent), FIELD(queries_answered),
+	FIELD(responses_received), FIELD(resolver_dropped), FIELD(granted_bytes),
 	FIELD(path_changes), FIELD(read_bytes), FIELD(reads_failed), FIELD(mapped_bytes),
 	FIELD(mapped_held_bytes), FIELD(given_held_bytes), FIELD(written_bytes),
-	FIELD(writes_failed), FIELD(landed_bytes), FIELD(calls_open), FIELD(calls_answered),
-	FIELD(calls_failed), FIELD(calls_repeated), FIELD(calls_refused), FIELD(answers_late),
+	FIELD(writes_failed), FIELD(landed_bytes), FIELD(calls_open), FIELD(calls_replied),
+	FIELD(calls_failed), FIELD(calls_repeated), FIELD(calls_refused), FIELD(replies_late),
 	FIELD(drop_no_member), FIELD(many_sent),
 };
 
@@ -160,7 +160,7 @@ PyObject *context_stats(PyObject *self, PyObject *unused)
 	(void)unused;
 	if (!ctx)
 		return NULL;
-	error = ripc_stats(ctx, &stats);
+	error = ripc_stats_get(ctx, &stats);
 	return error ? error_raise(error, 0, NULL) : stats_dict(&stats);
 }
 
@@ -238,13 +238,16 @@ static PyObject *listed_dicts(struct listed *first)
 PyObject *context_list(PyObject *self, PyObject *timeout)
 {
 	struct context *context = (struct context *)self;
-	struct ripc_context *ctx = context_use(context);
+	struct ripc_context *ctx;
 	struct listed *first = NULL;
 	PyThreadState *state;
 	PyObject *list;
 	int timeout_ms, n;
 
-	if (!ctx || timeout_read(timeout, 1000, &timeout_ms))
+	if (timeout_read(timeout, 1000, &timeout_ms))
+		return NULL;
+	ctx = context_use(context);
+	if (!ctx)
 		return NULL;
 	state = context_leave_python(context);
 	n = ripc_list(ctx, timeout_ms, add_listed, &first);
@@ -286,14 +289,14 @@ PyObject *module_probe(PyObject *module, PyObject *unused)
 
 PyObject *service_path(PyObject *self, PyObject *to)
 {
-	struct ripc_service *svc = service_use((struct service *)self);
+	struct service *service = (struct service *)self;
 	struct ripc_path path = {.size = sizeof(path)};
 	uint64_t id;
 	int error;
 
-	if (!svc || id_read(to, &id))
+	if (id_read(to, &id) || !service_use(service))
 		return NULL;
-	error = ripc_path_info(svc, id, &path);
+	error = ripc_path_info(service->svc, id, &path);
 	if (error)
 		return error_raise(error, 0, path.others[0] ? path.others : NULL);
 	return Py_BuildValue("{s:s,s:s,s:s,s:I,s:I,s:K,s:K,s:s}", "backend", path.backend,

@@ -54,7 +54,7 @@ static void noticed(struct message *message, struct holds *holds)
 
 static void answered(struct message *message, struct holds *holds)
 {
-	struct hold *hold = hold_get(holds, message->head.answers);
+	struct hold *hold = hold_get(holds, message->head.request_cookie);
 
 	cookie_set(message, hold);
 	if (hold)
@@ -81,8 +81,6 @@ static int land(struct message *message, struct hold *hold)
 /* By the places of the items. */
 static int lent_note(struct message *message, uint32_t index, PyObject *cookie)
 {
-	if (!message->lent)
-		message->lent = PyTuple_New(message->head.n_items);
 	cookie = cookie ? cookie : Py_None;
 	Py_INCREF(cookie);
 	if (message->lent)
@@ -104,8 +102,15 @@ static void lent_end(struct message *message, struct holds *holds)
 	}
 }
 
+/* The tuple comes first: to make it may collect garbage, which may close the service. */
 static int landed(struct message *message, struct holds *holds)
 {
+	bool any = false;
+
+	for (uint32_t i = 0; i < message->head.n_items; i++)
+		any |= message->head.places[i].place != RIPC_IN_POOL;
+	if (any)
+		message->lent = PyTuple_New(message->head.n_items);
 	for (uint32_t i = 0; i < message->head.n_items; i++) {
 		const struct ripc_buffer *place = &message->head.places[i];
 		struct hold *hold = place->place == RIPC_IN_POOL ? NULL :
@@ -131,7 +136,7 @@ static void settle(struct message *message, struct holds *holds)
 	case RIPC_NOTICE:
 		noticed(message, holds);
 		break;
-	case RIPC_ANSWER:
+	case RIPC_REPLY:
 		answered(message, holds);
 		break;
 	default:
@@ -429,7 +434,7 @@ static PyObject *message_lent(PyObject *self, void *unused)
 	return lent ? lent : PyTuple_New(0);
 }
 
-/* Known, so that an answer to it need not read it. */
+/* Known, so that a reply to it need not read it. */
 static PyObject *message_from(PyObject *self, void *unused)
 {
 	struct message *message = (struct message *)self;
@@ -450,7 +455,63 @@ static PyObject *message_from(PyObject *self, void *unused)
 static PyObject *message_resolved(PyObject *self, void *unused)
 {
 	(void)unused;
-	return PyBool_FromLong(((struct message *)self)->head.sender == RIPC_SENDER_RESOLVED);
+	return PyBool_FromLong(((struct message *)self)->head.sender != RIPC_SENDER_CLAIMED);
+}
+
+static PyObject *message_counts(PyObject *self, void *unused)
+{
+	struct message *message = (struct message *)self;
+	const struct ripc_counts *counts = message->msg ? message->head.counts : NULL;
+
+	(void)unused;
+	if (readable(message))
+		return NULL;
+	if (!counts)
+		Py_RETURN_NONE;
+	return Py_BuildValue("{s:I,s:I,s:I}", "delivered", counts->delivered,
+		"not_delivered", counts->not_delivered, "unknown", counts->unknown);
+}
+
+static PyObject *delivery_dict(const struct ripc_delivery *delivery)
+{
+	return Py_BuildValue("{s:K,s:K,s:I,s:i}", "id", (unsigned long long)delivery->id,
+		"incarnation", (unsigned long long)delivery->incarnation,
+		"outcome", delivery->outcome, "status", delivery->status);
+}
+
+static PyObject *deliveries_list(const struct ripc_delivery *deliveries, int n)
+{
+	PyObject *list = PyList_New(n);
+
+	for (int i = 0; list && i < n; i++) {
+		PyObject *delivery = delivery_dict(&deliveries[i]);
+
+		if (!delivery || PyList_SetItem(list, i, delivery))
+			Py_CLEAR(list);
+	}
+	return list;
+}
+
+static PyObject *message_deliveries(PyObject *self, PyObject *unused)
+{
+	struct message *message = (struct message *)self;
+	struct ripc_delivery *deliveries;
+	PyObject *list;
+	int n;
+
+	(void)unused;
+	if (readable(message))
+		return NULL;
+	n = ripc_deliveries(message->msg, NULL, 0, sizeof(*deliveries));
+	if (n < 0)
+		return error_raise(n, 0, NULL);
+	deliveries = PyMem_Calloc((size_t)n + 1, sizeof(*deliveries));
+	if (!deliveries)
+		return PyErr_NoMemory();
+	ripc_deliveries(message->msg, deliveries, (uint32_t)n, sizeof(*deliveries));
+	list = deliveries_list(deliveries, n);
+	PyMem_Free(deliveries);
+	return list;
 }
 
 static PyObject *message_watched(PyObject *self, void *unused)
@@ -467,7 +528,7 @@ static PyObject *message_idempotent(PyObject *self, void *unused)
 	struct message *message = (struct message *)self;
 
 	(void)unused;
-	return PyBool_FromLong(message->head.kind == RIPC_QUESTION &&
+	return PyBool_FromLong(message->head.kind == RIPC_REQUEST &&
 		message->head.flags & RIPC_IDEMPOTENT);
 }
 
@@ -480,15 +541,15 @@ static PyObject *message_exception(PyObject *self, PyObject *unused)
 	if (head->status >= 0)
 		Py_RETURN_NONE;
 	return error_new(head->status, (int)head->outcome,
-		head->kind == RIPC_ANSWER ? answer_note(head->status, head->outcome) : NULL);
+		head->kind == RIPC_REPLY ? answer_note(head->status, head->outcome) : NULL);
 }
 
 static PyObject *message_repr(PyObject *self)
 {
 	static const char *const kinds[] = {"?", "short", "long", "completion", "notice",
-		"question", "answer"};
+		"request", "reply"};
 	const struct ripc_msg *head = &((struct message *)self)->head;
-	size_t kind = head->kind <= RIPC_ANSWER ? head->kind : 0;
+	size_t kind = head->kind <= RIPC_REPLY ? head->kind : 0;
 	char text[128];
 
 	snprintf(text, sizeof(text), "<ripc.Message %s from %016llx, %u items, status %d>",
@@ -518,15 +579,16 @@ static PyObject *message_reply_error(PyObject *self, PyObject *error)
 #define HEAD(field) offsetof(struct message, head.field), READONLY
 
 static PyMemberDef members[] = {
-	{"kind", T_INT, HEAD(kind), "SHORT, LONG, COMPLETION, NOTICE, QUESTION or ANSWER."},
-	{"outcome", T_INT, HEAD(outcome), "Of a COMPLETION or ANSWER: what became of the send."},
+	{"kind", T_INT, HEAD(kind), "SHORT, LONG, COMPLETION, NOTICE, REQUEST or REPLY."},
+	{"outcome", T_INT, HEAD(outcome), "Of a COMPLETION or REPLY: what became of the send."},
 	{"status", T_INT, HEAD(status), "0 or a negative errno; exception() puts it in words."},
 	{"from_incarnation", T_ULONGLONG, HEAD(from_incarnation), "The sender's incarnation."},
 	{"reply_to", T_ULONGLONG, HEAD(reply), "To be handed to send(reply_to=...)."},
+	{"sender", T_INT, HEAD(sender), "How sure from_id is: SENDER_CLAIMED, _RESOLVED, _PROVEN."},
 	{"group", T_ULONGLONG, HEAD(group), "The group that it was sent to; 0: none."},
 	{"service", T_OBJECT, offsetof(struct message, service), READONLY, "Who received it."},
 	{"cookie", T_OBJECT, offsetof(struct message, cookie), READONLY,
-		"Of a COMPLETION, ANSWER or NOTICE: what was given to the send, call or watch."},
+		"Of a COMPLETION, REPLY or NOTICE: what was given to the send, call or watch."},
 	{0},
 };
 
@@ -536,9 +598,12 @@ static PyMethodDef methods[] = {
 	{"exception", message_exception, METH_NOARGS,
 		"exception()\n--\n\nThe exception that status means, or None."},
 	{"reply", (PyCFunction)(void (*)(void))message_reply, METH_FASTCALL | METH_KEYWORDS,
-		"reply(data=b'', give=False)\n--\n\nAnswer a question."},
+		"reply(data=b'', give=False)\n--\n\nReply to a request."},
+	{"deliveries", message_deliveries, METH_NOARGS,
+		"deliveries()\n--\n\nOf a COMPLETION of a send to a group: what became of it at "
+		"each member."},
 	{"reply_error", message_reply_error, METH_O,
-		"reply_error(errno)\n--\n\nAnswer a question with an error."},
+		"reply_error(errno)\n--\n\nReply to a request with an error."},
 	{"__bytes__", message_bytes, METH_NOARGS, "All items, one after the other."},
 	{"__enter__", message_enter, METH_NOARGS, NULL},
 	{"__exit__", (PyCFunction)(void (*)(void))message_leave, METH_FASTCALL, NULL},
@@ -552,10 +617,12 @@ static PyGetSetDef properties[] = {
 	{"lent", message_lent, NULL,
 		"The cookies of windows and return buffers, by item; () if all are in the pool.",
 		NULL},
-	{"resolved", message_resolved, NULL, "Whether the resolver names this sender, too.", NULL},
+	{"resolved", message_resolved, NULL, "Whether sender is surer than CLAIMED.", NULL},
+	{"counts", message_counts, NULL,
+		"Of a COMPLETION of a send to a group: how many members of each outcome.", NULL},
 	{"watched", message_watched, NULL, "Whether it is a notice of watch().", NULL},
 	{"idempotent", message_idempotent, NULL,
-		"Whether the question may be carried out more than once.", NULL},
+		"Whether the request may be carried out more than once.", NULL},
 	{0},
 };
 

@@ -61,7 +61,34 @@ static PyObject *module_strerror(PyObject *module, PyObject *number)
 	return PyUnicode_FromString(ripc_strerror((int)error));
 }
 
+static PyObject *module_errname(PyObject *module, PyObject *number)
+{
+	long error = PyLong_AsLong(number);
+	const char *name;
+
+	(void)module;
+	if (error == -1 && PyErr_Occurred())
+		return NULL;
+	name = error == (int)error ? ripc_errname((int)error) : NULL;
+	if (!name)
+		Py_RETURN_NONE;
+	return PyUnicode_FromString(name);
+}
+
+static PyObject *module_version(PyObject *module, PyObject *unused)
+{
+	uint32_t version = ripc_version();
+
+	(void)module;
+	(void)unused;
+	return Py_BuildValue("III", version >> 16, version >> 8 & 0xff, version & 0xff);
+}
+
 static PyMethodDef methods[] = {
+	{"errname", module_errname, METH_O,
+		"errname(errno)\n--\n\nThe name of an errno, or None."},
+	{"version", module_version, METH_NOARGS,
+		"version()\n--\n\nThe version of the C library: (major, minor, patch)."},
 	{"id_from_name", module_id, METH_O,
 		"id_from_name(name)\n--\n\nThe well-known ID of a name."},
 	{"group_from_name", module_group, METH_O,
@@ -78,11 +105,13 @@ static const struct constant {
 	long value;
 } constants[] = {
 	{"SHORT", RIPC_SHORT}, {"LONG", RIPC_LONG}, {"COMPLETION", RIPC_COMPLETION},
-	{"NOTICE", RIPC_NOTICE}, {"QUESTION", RIPC_QUESTION}, {"ANSWER", RIPC_ANSWER},
+	{"NOTICE", RIPC_NOTICE}, {"REQUEST", RIPC_REQUEST}, {"REPLY", RIPC_REPLY},
 	{"NOT_DELIVERED", RIPC_NOT_DELIVERED}, {"DELIVERED", RIPC_DELIVERED},
 	{"UNKNOWN", RIPC_UNKNOWN}, {"IN_POOL", RIPC_IN_POOL}, {"IN_WINDOW", RIPC_IN_WINDOW},
 	{"IN_RETURN", RIPC_IN_RETURN}, {"SHORT_MIN", RIPC_SHORT_MIN},
-	{"ITEMS_MAX", RIPC_ITEMS_MAX}, {"SPIN_NEVER", RIPC_SPIN_NEVER},
+	{"SENDER_CLAIMED", RIPC_SENDER_CLAIMED}, {"SENDER_RESOLVED", RIPC_SENDER_RESOLVED},
+	{"SENDER_PROVEN", RIPC_SENDER_PROVEN}, {"LOG_ERROR", RIPC_LOG_ERROR},
+	{"LOG_WARN", RIPC_LOG_WARN}, {"ITEMS_MAX", RIPC_ITEMS_MAX}, {"SPIN_NEVER", RIPC_SPIN_NEVER},
 };
 
 static PyTypeObject *type_add(PyObject *module, PyType_Spec *spec, const char *name)

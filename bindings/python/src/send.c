@@ -20,21 +20,22 @@ struct sending {
 PyObject *service_send_short(PyObject *self, PyObject *const *args, Py_ssize_t n)
 {
 	struct service *service = (struct service *)self;
-	struct ripc_service *svc = service_use(service);
+	struct ripc_service *svc;
 	struct items items;
 	uint64_t to;
 	int error;
 
-	if (!svc)
-		return NULL;
 	if (n != 2) {
 		PyErr_SetString(PyExc_TypeError, "send_short() takes a service and data");
 		return NULL;
 	}
 	if (to_read(service, args[0], &to) || items_read(&items, args[1], PyBUF_SIMPLE))
 		return NULL;
-	error = ripc_send_short(svc, to, items.iov, items.n);
+	svc = service_use(service);
+	error = svc ? ripc_send_short(svc, to, items.iov, items.n) : 0;
 	items_release(&items);
+	if (!svc)
+		return NULL;
 	if (error)
 		return error_raise(error, RIPC_NOT_DELIVERED, NULL);
 	Py_RETURN_NONE;
@@ -59,7 +60,7 @@ static void end_of(struct sending *sending, enum ripc_outcome outcome)
 
 static PyObject *send_waiting(struct sending *sending)
 {
-	enum ripc_outcome outcome = RIPC_NOT_DELIVERED;
+	uint32_t outcome = RIPC_NOT_DELIVERED;
 	struct ripc_service *svc = sending->service->svc;
 	PyThreadState *state = service_leave_python(sending->service);
 	int error = ripc_sendmsg(svc, &sending->send, &outcome);
@@ -114,13 +115,13 @@ static PyObject *send_held(struct sending *sending)
 {
 	struct ripc_send *send = &sending->send;
 	struct holds *holds = &sending->service->holds;
-	bool give = send->flags & RIPC_GIVE;
-	int error = give ? items_give(sending->service->context, &sending->items) : 0;
+	bool give = send->flags & RIPC_GIVE, open = service_use(sending->service) != NULL;
+	int error = give && open ? items_give(sending->service->context, &sending->items) : 0;
 
-	if (error) {
+	if (!open || error) {
 		items_release(&sending->items);
 		items_release(&sending->returns);
-		return error_raise(error, RIPC_NOT_DELIVERED,
+		return !open ? NULL : error_raise(error, RIPC_NOT_DELIVERED,
 			"what is given lies in ctx.buffer() or in a received message");
 	}
 	send->items = sending->items.iov;
@@ -163,8 +164,7 @@ static int start(struct sending *sending, PyObject *self, const struct argument 
 		.flags = RIPC_SEND_LONG};
 	sending->cookie = NULL;
 	sending->items.n = sending->returns.n = 0;
-	if (!service_use(sending->service) ||
-			to_read(sending->service, arguments[0].value, &sending->send.to))
+	if (to_read(sending->service, arguments[0].value, &sending->send.to))
 		return -1;
 	return deadline_read(arguments[2].value, &sending->send.timeout_ms);
 }
@@ -199,22 +199,22 @@ static int memory_read(struct sending *sending, PyObject *data, PyObject *return
 PyObject *service_send(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
 {
 	static const uint32_t bits[] = {RIPC_SEND_LONG, RIPC_NOWAIT, RIPC_GIVE, RIPC_ORDERED,
-		RIPC_WAIT};
+		RIPC_WAIT, RIPC_LEAVE_SLOW};
 	struct argument arguments[] = {{"to", NULL}, {"data", NULL}, {"timeout", NULL},
 		{"short", NULL}, {"nowait", NULL}, {"give", NULL}, {"ordered", NULL},
-		{"wait", NULL}, {"returns", NULL}, {"reply_to", NULL}, {"to_incarnation", NULL},
-		{"cookie", NULL}};
+		{"wait", NULL}, {"leave_slow", NULL}, {"returns", NULL}, {"reply_to", NULL},
+		{"to_incarnation", NULL}, {"cookie", NULL}};
 	const struct call call = {args, n, names};
 	struct sending sending;
 
-	if (arguments_read(&call, arguments, 12, 2, 3) || start(&sending, self, arguments) ||
-			flags_read(&sending, arguments + 3, 5, bits) ||
-			number_read(arguments[9].value, &sending.send.reply_to) ||
-			number_read(arguments[10].value, &sending.send.to_incarnation))
+	if (arguments_read(&call, arguments, 13, 2, 3) || start(&sending, self, arguments) ||
+			flags_read(&sending, arguments + 3, 6, bits) ||
+			number_read(arguments[10].value, &sending.send.reply_to) ||
+			number_read(arguments[11].value, &sending.send.to_incarnation))
 		return NULL;
-	if (arguments[11].value != Py_None)
-		sending.cookie = arguments[11].value;
-	if (memory_read(&sending, arguments[1].value, arguments[8].value))
+	if (arguments[12].value != Py_None)
+		sending.cookie = arguments[12].value;
+	if (memory_read(&sending, arguments[1].value, arguments[9].value))
 		return NULL;
 	return send_held(&sending);
 }

@@ -45,10 +45,10 @@ PyObject *service_new(struct context *context, struct ripc_service *svc)
 {
 	struct service *service = PyObject_GC_New(struct service, service_type);
 
-	if (!service) {
+	if (!service && context->ctx)
 		ripc_service_close(svc);
+	if (!service)
 		return NULL;
-	}
 	service->svc = svc;
 	service->holds = (struct holds){0};
 	service->busy = service->wakes = 0;
@@ -359,11 +359,14 @@ static PyObject *service_wake(PyObject *self, PyObject *unused)
 static PyObject *service_drain(PyObject *self, PyObject *const *args, Py_ssize_t n)
 {
 	struct service *service = (struct service *)self;
-	struct ripc_service *svc = service_use(service);
 	PyThreadState *state;
+	struct ripc_service *svc;
 	int timeout_ms, error;
 
-	if (!svc || timeout_read(n > 0 ? args[0] : NULL, 1000, &timeout_ms))
+	if (timeout_read(n > 0 ? args[0] : NULL, 1000, &timeout_ms))
+		return NULL;
+	svc = service_use(service);
+	if (!svc)
 		return NULL;
 	state = service_leave_python(service);
 	error = ripc_service_drain(svc, timeout_ms);
@@ -374,17 +377,19 @@ static PyObject *service_drain(PyObject *self, PyObject *const *args, Py_ssize_t
 static PyObject *service_ping(PyObject *self, PyObject *const *args, Py_ssize_t n)
 {
 	struct service *service = (struct service *)self;
-	struct ripc_service *svc = service_use(service);
 	PyThreadState *state;
+	struct ripc_service *svc;
 	int timeout_ms, error;
 	uint64_t id, rtt_ns;
 
-	if (!svc || n < 1 || n > 2) {
-		if (svc)
-			PyErr_SetString(PyExc_TypeError, "ping() takes a service and a timeout");
+	if (n < 1 || n > 2) {
+		PyErr_SetString(PyExc_TypeError, "ping() takes a service and a timeout");
 		return NULL;
 	}
 	if (id_read(args[0], &id) || timeout_read(n > 1 ? args[1] : NULL, 5000, &timeout_ms))
+		return NULL;
+	svc = service_use(service);
+	if (!svc)
 		return NULL;
 	state = service_leave_python(service);
 	error = ripc_ping(svc, id, timeout_ms, &rtt_ns);
@@ -441,21 +446,22 @@ static PyMethodDef methods[] = {
 		"\nSend a message whole and once, and wait until it was delivered."},
 	{"send", FAST(service_send), METH_FASTCALL | METH_KEYWORDS,
 		"send(to, data, timeout=None, *, short=False, nowait=False, give=False, "
-		"ordered=False, wait=False, returns=None, reply_to=0, to_incarnation=0, "
+		"ordered=False, wait=False, leave_slow=False, returns=None, reply_to=0, "
+		"to_incarnation=0, "
 		"cookie=None)\n--\n\nSend in full generality."},
 	{"cancel", service_cancel, METH_O,
 		"cancel(cookie)\n--\n\nEnd the sends and calls of this cookie, and take back what "
 		"was lent."},
 	{"call", FAST(service_call), METH_FASTCALL | METH_KEYWORDS,
 		"call(to, data, timeout=None, *, idempotent=False, returns=None, "
-		"to_incarnation=0)\n--\n\nAsk, and wait for the answer."},
+		"to_incarnation=0)\n--\n\nSend a request, and wait for the reply."},
 	{"call_start", FAST(service_call_start), METH_FASTCALL | METH_KEYWORDS,
 		"call_start(to, data, timeout=None, *, idempotent=False, returns=None, "
-		"to_incarnation=0, cookie=None)\n--\n\nAsk; an ANSWER follows."},
+		"to_incarnation=0, cookie=None)\n--\n\nSend a request; a REPLY follows."},
 	{"reply", FAST(service_reply), METH_FASTCALL | METH_KEYWORDS,
-		"reply(question, data=b'', give=False)\n--\n\nAnswer. Never waits."},
+		"reply(request, data=b'', give=False)\n--\n\nReply. Never waits."},
 	{"reply_error", FAST(service_reply_error), METH_FASTCALL,
-		"reply_error(question, errno)\n--\n\nAnswer with an error."},
+		"reply_error(request, errno)\n--\n\nReply with an error."},
 	{"receive", FAST(service_receive), METH_FASTCALL,
 		"receive(timeout=None)\n--\n\nThe next message; None waits for ever."},
 	{"look", FAST(service_look), METH_FASTCALL,

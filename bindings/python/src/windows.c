@@ -7,14 +7,11 @@
 PyObject *service_window_post(PyObject *self, PyObject *const *args, Py_ssize_t n)
 {
 	struct service *service = (struct service *)self;
-	struct ripc_service *svc = service_use(service);
 	PyObject *cookie = n > 1 && args[1] != Py_None ? args[1] : NULL;
 	struct items window;
 	uint64_t number;
 	int error;
 
-	if (!svc)
-		return NULL;
 	if (n < 1 || n > 2) {
 		PyErr_SetString(PyExc_TypeError,
 			"post_window() takes memory and perhaps a cookie");
@@ -27,12 +24,13 @@ PyObject *service_window_post(PyObject *self, PyObject *const *args, Py_ssize_t 
 		PyErr_SetString(PyExc_TypeError, "a window is one piece of memory");
 		return NULL;
 	}
-	number = hold_take(&service->holds, HOLD_WINDOW, cookie, NULL, &window);
+	number = service_use(service) ?
+		hold_take(&service->holds, HOLD_WINDOW, cookie, NULL, &window) : 0;
 	if (!number) {
 		items_release(&window);
 		return NULL;
 	}
-	error = ripc_window_post(svc, &window.iov[0], number);
+	error = ripc_window_post(service->svc, &window.iov[0], number);
 	if (error)
 		hold_undo(&service->holds, number);
 	return error_or_none(error);

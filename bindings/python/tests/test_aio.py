@@ -57,9 +57,9 @@ class Loop(unittest.IsolatedAsyncioTestCase):
         self.assertEqual(sorted(got), sorted(b'%d' % number for number in range(50)))
 
     async def test_a_thousand_clients(self):
-        async def handler(question):
+        async def handler(request):
             await asyncio.sleep(0.01)
-            return bytes(question)[::-1]
+            return bytes(request)[::-1]
         serving = asyncio.create_task(self.b.serve(handler, limit=100))
 
         async def client(number):
@@ -68,7 +68,7 @@ class Loop(unittest.IsolatedAsyncioTestCase):
                 self.assertEqual(bytes(await self.a.call(self.b.id, text, 60.0)), text[::-1])
         await asyncio.gather(*map(client, range(CLIENTS)))
         self.assertEqual(self.other.stats()['long_received'], 2 * CLIENTS)
-        self.assertEqual(self.ctx.stats()['calls_answered'], 2 * CLIENTS)
+        self.assertEqual(self.ctx.stats()['calls_replied'], 2 * CLIENTS)
         self.b.close()
         await asyncio.wait_for(serving, 20)
 
@@ -77,7 +77,7 @@ class Loop(unittest.IsolatedAsyncioTestCase):
         raw = self.ctx.services([ripc.id_from_name(f'aio-{id(self)}-{number}')
                                  for number in range(CLIENTS)])
         services = [aio.Service(service) for service in raw]
-        serving = asyncio.create_task(self.b.serve(lambda question: question))
+        serving = asyncio.create_task(self.b.serve(lambda request: request))
 
         async def client(service):
             return bytes(await service.call(self.b.id, b'x', 60.0))
@@ -88,7 +88,7 @@ class Loop(unittest.IsolatedAsyncioTestCase):
             service.close()
 
     async def test_others_run_meanwhile(self):
-        serving = asyncio.create_task(self.b.serve(lambda question: question))
+        serving = asyncio.create_task(self.b.serve(lambda request: request))
         turns = 0
 
         async def count():
@@ -104,7 +104,7 @@ class Loop(unittest.IsolatedAsyncioTestCase):
         serving.cancel()
 
     async def test_errors(self):
-        def handler(question):
+        def handler(request):
             raise PermissionError(13, 'no')
         serving = asyncio.create_task(self.b.serve(handler))
         with self.assertRaises(ripc.Remote) as raised:
@@ -127,8 +127,8 @@ class Loop(unittest.IsolatedAsyncioTestCase):
 
     async def test_more_than_may_be_open(self):
         async def answer():
-            async for question in self.b:
-                question.reply(b'')
+            async for request in self.b:
+                request.reply(b'')
         calls = [asyncio.create_task(self.a.call(self.b.id, b'x', 60.0)) for _ in range(600)]
         await asyncio.sleep(0)
         answering = asyncio.create_task(answer())
@@ -165,7 +165,7 @@ class Processes(unittest.TestCase):
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                               timeout=110)
         self.assertEqual(done.returncode, 0, done.stdout)
-        self.assertIn(f'{6 * CLIENTS} of {6 * CLIENTS} questions', done.stdout)
+        self.assertIn(f'{6 * CLIENTS} of {6 * CLIENTS} requests', done.stdout)
         print(done.stdout)
 
 

@@ -13,7 +13,7 @@ CASES = os.path.join(os.path.dirname(os.path.abspath(__file__)),
                      '../../../tests/bindings/cases.json')
 PATIENCE = 20.0
 KINDS = {ripc.SHORT: 'short', ripc.LONG: 'long', ripc.COMPLETION: 'completion',
-         ripc.NOTICE: 'notice', ripc.QUESTION: 'question', ripc.ANSWER: 'answer'}
+         ripc.NOTICE: 'notice', ripc.REQUEST: 'request', ripc.REPLY: 'reply'}
 OUTCOMES = {ripc.DELIVERED: 'delivered', ripc.NOT_DELIVERED: 'not delivered',
             ripc.UNKNOWN: 'unknown'}
 PLACES = {ripc.IN_POOL: 'pool', ripc.IN_WINDOW: 'window', ripc.IN_RETURN: 'return'}
@@ -154,10 +154,10 @@ class Run:
 
     def do_reply(self, step):
         items = [bytes_of(item) for item in step['items']]
-        self.services[step['by']].reply(self.messages[step['question']], items or None)
+        self.services[step['by']].reply(self.messages[step['request']], items or None)
 
     def do_reply_error(self, step):
-        self.services[step['by']].reply_error(self.messages[step['question']],
+        self.services[step['by']].reply_error(self.messages[step['request']],
                                               getattr(errno, step['code']))
 
     def do_cancel(self, step):

@@ -51,7 +51,7 @@ class Examples(unittest.TestCase):
             self.assertTrue(program.read().endswith(first[first.index('with'):]))
 
     def test_aio_server(self):
-        self.assertIn('100 clients were answered', self.run_it(*command('aio_server.py', '100'))[0])
+        self.assertIn('100 clients got replies', self.run_it(*command('aio_server.py', '100'))[0])
 
     def test_digest_ends_with_ctrl_c(self):
         server = self.serve(*command('digest.py', f'digest-end-{os.getpid()}'))

@@ -180,7 +180,7 @@ class Buffers(Pair):
         with self.assertRaises(BufferError):
             data.append(1)
         self.b.receive(20.0).reply()
-        self.assertEqual(self.a.receive(20.0).kind, ripc.ANSWER)
+        self.assertEqual(self.a.receive(20.0).kind, ripc.REPLY)
         data.append(1)
 
     def test_windows_and_returns_are_held_and_let_go(self):
@@ -320,7 +320,7 @@ class Errors(Pair):
         error = self.a.receive(20.0).exception()
         self.assertIsInstance(error, ripc.Remote)
         self.assertIn('No such file', str(error))
-        self.assertIn('the server has answered', str(error))
+        self.assertIn('the server has replied', str(error))
 
     def test_a_context_says_what_was_wrong(self):
         with self.assertRaisesRegex(ripc.Error, 'EINVAL.*there is no "nonsense"'):
@@ -371,8 +371,8 @@ class Leaks(Pair):
             bytes(self.b.receive(20.0))
             if number % 10 == 0:
                 self.a.call_start(self.b.id, [b'how', bytearray(3000)], 20.0, cookie=object())
-                question = self.b.receive(20.0)
-                question.reply(question[1])
+                request = self.b.receive(20.0)
+                request.reply(request[1])
                 memoryview(self.a.receive(20.0))
 
     @unittest.skipIf('RIPC_TEST_SANITIZED' in os.environ, 'a sanitizer keeps what is freed')

@@ -25,6 +25,12 @@ with ripc.Context(backends='shm', interfaces='lo'{options}) as ctx, ctx.service(
         print(bytes(me.receive(20)).decode(), flush=True)
 '''
 
+ASKS = '''
+import ripc, sys
+with ripc.Context(backends='shm', interfaces='lo') as ctx, ctx.service() as me:
+    me.call(int(sys.stdin.readline()), b'x', 600)
+'''
+
 HANDLES = '''
 import faulthandler, ripc, signal
 faulthandler.dump_traceback_later(50, exit=True)
@@ -75,6 +81,20 @@ class Signals(unittest.TestCase):
     def test_ctrl_c_at_once(self):
         self.interrupt(', interruptible=True')
 
+    def test_a_reply_to_a_killed_client(self):
+        child = subprocess.Popen([sys.executable, '-c', ASKS], stdin=subprocess.PIPE, text=True)
+        with ripc.Context(backends='shm', interfaces='lo') as ctx, ctx.service() as me:
+            child.stdin.write(f'{me.id}\n')
+            child.stdin.close()
+            request = me.receive(PATIENCE)
+            child.kill()
+            child.wait()
+            until = time.monotonic() + PATIENCE
+            while request.reply(b'x') is not False and time.monotonic() < until:
+                time.sleep(0.01)
+            self.assertIs(request.reply(b'x'), False)
+            self.assertIs(request.reply_error(5), False)
+
     def handle(self, options):
         child = start(HANDLES, options)
         to = int(child.stdout.readline())
@@ -97,8 +117,8 @@ class Signals(unittest.TestCase):
 def child_serves(pipe):
     with ripc.Context(backends='shm', interfaces='lo') as ctx, ctx.service() as me:
         pipe.send(me.id)
-        with me.receive(PATIENCE) as question:
-            question.reply(b'from ' + bytes(question))
+        with me.receive(PATIENCE) as request:
+            request.reply(b'from ' + bytes(request))
         pipe.recv()
 
 
@@ -201,7 +221,7 @@ class Threads(unittest.TestCase):
     def test_many_ask_one_server_of_many_threads(self):
         server = self.ctx.service()
         serving = threading.Thread(target=ripc.serve,
-                                   args=(server, lambda question: bytes(question) * 2, 3))
+                                   args=(server, lambda request: bytes(request) * 2, 3))
         serving.start()
         client = self.ctx.service()
 
@@ -237,8 +257,8 @@ class Threads(unittest.TestCase):
                 self.assertFalse(thread.is_alive())
 
     def test_what_a_handler_raises(self):
-        def handler(question):
-            raise {b'key': KeyError('x'), b'file': FileNotFoundError(2, 'x')}[bytes(question)]
+        def handler(request):
+            raise {b'key': KeyError('x'), b'file': FileNotFoundError(2, 'x')}[bytes(request)]
         server, client = self.ctx.service(), self.ctx.service()
         serving = threading.Thread(target=ripc.serve, args=(server, handler))
         serving.start()

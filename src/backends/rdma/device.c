@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "rdma.h"
+#include "util/system/remedy.h"
 
 #define MESSAGE_MAX (1u << 30)
 
@@ -119,14 +120,17 @@ static bool try_device(struct search *search, struct ibv_device *candidate,
 		struct ripc__rdma_device *device)
 {
 	unsigned long first = search->port ? search->port : 1, last;
-	char why[256];
+	char why[256], remedy[256];
+	int error;
 
 	device->context = ibv_open_device(candidate);
 	if (!device->context) {
+		error = errno ? -errno : -ENODEV;
 		snprintf(why, sizeof(why), "%.64s cannot be opened: %s",
-			ibv_get_device_name(candidate), strerror(errno));
-		reject(search, errno ? -errno : -ENODEV, why,
-			"modprobe ib_uverbs; check who may use /dev/infiniband/uverbs*");
+			ibv_get_device_name(candidate), strerror(-error));
+		ripc__remedy(error, "modprobe ib_uverbs; check who may use "
+			"/dev/infiniband/uverbs*", remedy);
+		reject(search, error, why, remedy);
 		return false;
 	}
 	if (ibv_query_device(device->context, &device->attr) == 0) {

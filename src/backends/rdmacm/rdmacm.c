@@ -29,6 +29,7 @@
 #include "ripc/ripc.h"
 #include "route.h"
 #include "send.h"
+#include "util/system/remedy.h"
 
 #define BACKLOG         128
 #define SIW_VENDOR      0x626d74u /* of linux/drivers/infiniband/sw/siw/siw.h */
@@ -136,8 +137,8 @@ static int device_find(const struct rdmacm_options *options, struct rdmacm_devic
 	if (!dev->channel) {
 		error = errno ? -errno : -ENODEV;
 		snprintf(why, 256, "the connection manager cannot be used: %s", strerror(-error));
-		snprintf(remedy, 256, "modprobe rdma_ucm; check who may use "
-			"/dev/infiniband/rdma_cm");
+		ripc__remedy(error, "modprobe rdma_ucm; check who may use /dev/infiniband/rdma_cm",
+			remedy);
 		return error;
 	}
 	error = find_address(options, dev);

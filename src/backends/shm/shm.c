@@ -11,6 +11,7 @@
 #include "ripc/ripc.h"
 #include "memory/segment.h"
 #include "util/options.h"
+#include "util/system/remedy.h"
 
 #define RINGS_PART 16u /* of the memory that there is, rings take at most this part */
 
@@ -56,16 +57,18 @@ static int read_options(const struct ripc__host *host, struct shm_device *dev)
 	return error;
 }
 
-/* What a port will need, and needs no name for. */
-static int try_kernel(void)
+/* What a port will need, and needs no name for. *lack: what is not to be had. */
+static int try_kernel(const char **lack)
 {
 	void *page;
 	int fd, error = ripc__shm_segment_make(SHM_BOARD_LEN, true, &page, &fd);
 
+	*lack = "memory that is sealed and shared (memfd_create)";
 	if (error)
 		return error;
 	ripc__shm_segment_unmap(page, SHM_BOARD_LEN);
 	close(fd);
+	*lack = "Unix socket (AF_UNIX)";
 	fd = ripc__shm_listen(NULL);
 	if (fd < 0)
 		return fd;
@@ -77,6 +80,7 @@ static int probe(const struct ripc__host *host, char why[256], char remedy[256])
 {
 	struct shm_device dev;
 	int error = read_options(host, &dev);
+	const char *lack;
 
 	remedy[0] = '\0';
 	if (error) {
@@ -89,13 +93,11 @@ static int probe(const struct ripc__host *host, char why[256], char remedy[256])
 		snprintf(remedy, 256, "mount /proc");
 		return -ENODEV;
 	}
-	error = try_kernel();
+	error = try_kernel(&lack);
 	if (error) {
-		snprintf(why, 256, "no sealed memory or no Unix socket to be had: %s",
-			strerror(-error));
-		snprintf(remedy, 256, "%s", error == -EMFILE || error == -ENFILE ?
-			"raise the limit of open files (ulimit -n)" :
-			"Linux 5.1 or later, memfd_create and AF_UNIX allowed (seccomp, sandbox)");
+		snprintf(why, 256, "no %s: %s", lack, strerror(-error));
+		ripc__remedy(error, "allow memfd_create and AF_UNIX in this sandbox (seccomp, "
+			"container), and use Linux 5.1 or later", remedy);
 		return error;
 	}
 	snprintf(why, 256, "shared memory with processes of %s in this network namespace",

@@ -23,6 +23,7 @@
 
 #include "ripc/ripc.h"
 #include "util/options.h"
+#include "util/system/remedy.h"
 
 #define RCVBUF_DEFAULT (8u << 20)
 #define SNDBUF (4 << 20)
@@ -132,9 +133,8 @@ static int probe(const struct ripc__host *host, char why[256], char remedy[256])
 	fd = open_socket(&in6addr_any, 0, &family);
 	if (fd < 0) {
 		snprintf(why, 256, "no UDP socket can be opened: %s", strerror(-fd));
-		snprintf(remedy, 256, "%s", fd == -EMFILE || fd == -ENFILE ?
-			"raise the limit of open files (ulimit -n)" :
-			"allow AF_INET or AF_INET6 sockets (seccomp or sandbox rules)");
+		ripc__remedy(fd, "allow AF_INET or AF_INET6 sockets (seccomp or sandbox rules)",
+			remedy);
 		return fd;
 	}
 	/* The kernel counts twice what was asked for, to allow for its own overhead. */

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "core/base/base.h"
 #include "core/engine/readiness.h"
 #include "core/engine/wait.h"
 #include "core/group/fanout.h"
@@ -44,7 +45,7 @@ uint64_t ripc_group_from_name(const char *name)
 
 int ripc_join(struct ripc_service *svc, uint64_t group)
 {
-	int error = svc && wire_is_group(group) ? ripc__enter(svc->ctx) : -EINVAL;
+	int error = svc && wire_is_group(group) ? ripc__enter_in(svc) : -EINVAL;
 
 	if (error)
 		return error;
@@ -55,7 +56,7 @@ int ripc_join(struct ripc_service *svc, uint64_t group)
 
 int ripc_leave(struct ripc_service *svc, uint64_t group)
 {
-	int error = svc && wire_is_group(group) ? ripc__enter(svc->ctx) : -EINVAL;
+	int error = svc && wire_is_group(group) ? ripc__enter_in(svc) : -EINVAL;
 
 	if (error)
 		return error;
@@ -64,14 +65,20 @@ int ripc_leave(struct ripc_service *svc, uint64_t group)
 	return error;
 }
 
-int ripc_deliveries(const struct ripc_msg *completion, struct ripc_delivery *list, uint32_t max)
+int ripc_deliveries(const struct ripc_msg *completion, struct ripc_delivery *list, uint32_t max,
+		size_t entry_size)
 {
 	const struct fanout *fanout = completion ? ripc__fanout_of(completion) : NULL;
+	int error = ripc__struct_check(entry_size);
 
-	if (!fanout || (max && !list))
+	if (!fanout || (max && !list) ||
+			entry_size < offsetof(struct ripc_delivery, status) + sizeof(list->status))
 		return -EINVAL;
+	if (error)
+		return error;
 	for (uint32_t i = 0; i < fanout->n && i < max; i++)
-		list[i] = fanout->deliveries[i].public;
+		ripc__struct_fill((uint8_t *)list + i * entry_size, entry_size,
+			&fanout->deliveries[i].public, sizeof(*list));
 	return (int)fanout->n;
 }
 
@@ -80,7 +87,7 @@ int ripc_deliveries(const struct ripc_msg *completion, struct ripc_delivery *lis
 int ripc_service_drain(struct ripc_service *svc, int timeout_ms)
 {
 	struct ripc_context *ctx = svc ? svc->ctx : NULL;
-	int error = ctx && timeout_ms >= 0 ? ripc__enter(ctx) : -EINVAL;
+	int error = ctx && timeout_ms >= 0 ? ripc__enter_in(svc) : -EINVAL;
 
 	if (error)
 		return error;
@@ -92,7 +99,7 @@ int ripc_service_drain(struct ripc_service *svc, int timeout_ms)
 int ripc_service_close(struct ripc_service *svc)
 {
 	struct ripc_context *ctx = svc ? svc->ctx : NULL;
-	int error = ctx ? ripc__enter(ctx) : -EINVAL;
+	int error = ctx ? ripc__enter_in(svc) : -EINVAL;
 
 	if (error)
 		return error;
@@ -160,7 +167,7 @@ static int service_fd(struct ripc_service *service)
 
 int ripc_service_fd(struct ripc_service *svc)
 {
-	int fd = svc ? ripc__enter(svc->ctx) : -EINVAL;
+	int fd = svc ? ripc__enter_in(svc) : -EINVAL;
 
 	if (fd)
 		return fd;

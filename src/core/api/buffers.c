@@ -15,7 +15,18 @@ static int pool_of(struct ripc_context *ctx, struct ripc__pool **pool)
 	if (!ctx)
 		return -EINVAL;
 	if (!ripc__is_own(ctx))
-		return -EOWNERDEAD;
+		return ripc__refusal(ctx);
+	*pool = ctx->pool;
+	return 0;
+}
+
+/* Also of a closed context, which stays as long as one of its buffers does. */
+static int pool_of_live(struct ripc_context *ctx, struct ripc__pool **pool)
+{
+	int error = pool_of(ctx, pool);
+
+	if (error != -ESHUTDOWN)
+		return error;
 	*pool = ctx->pool;
 	return 0;
 }
@@ -84,7 +95,7 @@ int ripc_buf_alloc(struct ripc_context *ctx, size_t len, void **buf)
 int ripc_buf_ref(struct ripc_context *ctx, void *buf)
 {
 	struct ripc__pool *pool;
-	int error = pool_of(ctx, &pool);
+	int error = pool_of_live(ctx, &pool);
 
 	if (error)
 		return error;
@@ -92,18 +103,16 @@ int ripc_buf_ref(struct ripc_context *ctx, void *buf)
 	error = ripc__pool_ref(pool, buf);
 	if (error != -EINVAL)
 		return error;
-	error = ripc__enter(ctx);
-	if (error)
-		return error;
+	ripc__enter_late(ctx);
 	error = ripc__buffer_ref(ctx, buf);
-	ripc__leave(ctx);
+	ripc__leave_late(ctx);
 	return error;
 }
 
 int ripc_buf_refs(struct ripc_context *ctx, const void *buf)
 {
 	struct ripc__pool *pool;
-	int error = pool_of(ctx, &pool);
+	int error = pool_of_live(ctx, &pool);
 	uint32_t refs = error ? 0 : ripc__pool_refs(pool, buf);
 
 	if (error)
@@ -114,15 +123,13 @@ int ripc_buf_refs(struct ripc_context *ctx, const void *buf)
 int ripc_buf_free(struct ripc_context *ctx, void *buf)
 {
 	struct ripc__pool *pool;
-	int error = pool_of(ctx, &pool);
+	int error = pool_of_live(ctx, &pool);
 
 	if (error || !buf || !ripc__pool_free(pool, buf))
 		return error;
-	error = ripc__enter(ctx);
-	if (error)
-		return error;
+	ripc__enter_late(ctx);
 	error = ripc__buffer_free(ctx, buf);
-	ripc__leave(ctx);
+	ripc__leave_late(ctx);
 	return error;
 }
 

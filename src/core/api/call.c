@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Public calls: questions and answers, and watching. */
+/* Public calls: requests and replies, and watching. */
 #include <errno.h>
 #include <stddef.h>
-#include <string.h>
 
+#include "core/base/base.h"
 #include "core/call/call.h"
 #include "core/call/reply.h"
 #include "core/call/spare.h"
 #include "core/call/watch.h"
 #include "core/engine/summing.h"
 #include "core/engine/wait.h"
+#include "core/message/lent.h"
 #include "core/message/message.h"
 #include "core/objects.h"
 #include "core/send/outgoing.h"
@@ -18,17 +19,18 @@
 #include "service.h"
 
 /* Copies what the caller's struct has. */
-static int check_call(struct ripc_service *svc, const struct ripc_question *call,
-		struct ripc_question *request)
+static int check_call(struct ripc_service *svc, const struct ripc_request *call,
+		struct ripc_request *request)
 {
-	memset(request, 0, sizeof(*request));
-	if (!svc || !call || call->size < sizeof(*call) || call->size > 4096)
-		return -EINVAL;
-	memcpy(request, call, sizeof(*request));
-	if (!wire_is_service(request->to) || request->flags & ~RIPC_IDEMPOTENT ||
+	int error = ripc__struct_take(request, sizeof(*request), call,
+		offsetof(struct ripc_request, timeout_ms) + sizeof(call->timeout_ms));
+
+	if (error)
+		return error;
+	if (!svc || !wire_is_service(request->to) || request->flags & ~RIPC_IDEMPOTENT ||
 			request->timeout_ms < 0 || !request->items || request->n_items == 0 ||
-			request->n_items > RIPC_ITEMS_MAX || request->n_returns > RIPC_ITEMS_MAX ||
-			(request->n_returns && !request->returns))
+			request->n_items > RIPC_ITEMS_MAX ||
+			!ripc__returns_are_sane(request->returns, request->n_returns))
 		return -EINVAL;
 	return 0;
 }
@@ -41,7 +43,7 @@ static bool call_ended(void *arg)
 }
 
 static int call_wait(struct ripc_context *ctx, struct call *call, struct ripc_msg **answer,
-		enum ripc_outcome *asked)
+		uint32_t *asked)
 {
 	int status;
 
@@ -60,16 +62,16 @@ static int call_wait(struct ripc_context *ctx, struct call *call, struct ripc_ms
 	return status;
 }
 
-int ripc_call(struct ripc_service *svc, const struct ripc_question *call, struct ripc_msg **answer,
-		enum ripc_outcome *asked)
+int ripc_call(struct ripc_service *svc, const struct ripc_request *call, struct ripc_msg **answer,
+		uint32_t *asked)
 {
-	enum ripc_outcome result = RIPC_NOT_DELIVERED;
-	struct ripc_question request;
+	uint32_t result = RIPC_NOT_DELIVERED;
+	struct ripc_request request;
 	struct call *open;
 	int error = answer ? check_call(svc, call, &request) : -EINVAL;
 
 	if (!error)
-		error = ripc__enter(svc->ctx);
+		error = ripc__enter_in(svc);
 	if (!error) {
 		struct ripc_context *ctx = svc->ctx;
 
@@ -83,9 +85,9 @@ int ripc_call(struct ripc_service *svc, const struct ripc_question *call, struct
 	return error;
 }
 
-int ripc_call_start(struct ripc_service *svc, const struct ripc_question *call)
+int ripc_call_start(struct ripc_service *svc, const struct ripc_request *call)
 {
-	struct ripc_question request;
+	struct ripc_request request;
 	struct ripc_context *ctx;
 	struct call *open;
 	int error = check_call(svc, call, &request);
@@ -93,7 +95,7 @@ int ripc_call_start(struct ripc_service *svc, const struct ripc_question *call)
 	if (error)
 		return error;
 	ctx = svc->ctx;
-	error = ripc__enter(ctx);
+	error = ripc__enter_in(svc);
 	if (error)
 		return error;
 	error = ripc__call_begin(svc, &request, false, &open);
@@ -110,11 +112,11 @@ static int reply(struct ripc_service *svc, const struct ripc_msg *question,
 	struct ripc_context *ctx;
 	int error;
 
-	if (!svc || !question || question->kind != RIPC_QUESTION || !question->from ||
+	if (!svc || !question || question->kind != RIPC_REQUEST || !question->from ||
 			!question->reply)
 		return -EINVAL;
 	ctx = svc->ctx;
-	error = ripc__enter_hastily(ctx);
+	error = ripc__enter_in_hastily(svc);
 	if (error)
 		return error;
 	error = ripc__reply(svc, question, reply, &outgoing);
@@ -146,7 +148,7 @@ int ripc_reply_error(struct ripc_service *svc, const struct ripc_msg *question, 
 
 int ripc_watch(struct ripc_service *svc, uint64_t id, uint64_t cookie)
 {
-	int error = svc && wire_is_service(id) ? ripc__enter(svc->ctx) : -EINVAL;
+	int error = svc && wire_is_service(id) ? ripc__enter_in(svc) : -EINVAL;
 
 	if (error)
 		return error;
@@ -157,7 +159,7 @@ int ripc_watch(struct ripc_service *svc, uint64_t id, uint64_t cookie)
 
 int ripc_unwatch(struct ripc_service *svc, uint64_t id)
 {
-	int error = svc && id ? ripc__enter(svc->ctx) : -EINVAL;
+	int error = svc && id ? ripc__enter_in(svc) : -EINVAL;
 
 	if (error)
 		return error;

@@ -30,7 +30,7 @@ static void log_to_stderr(void *arg, int level, const char *text)
 static int level_wanted(void)
 {
 	static const char *const names[] = {"error", "warn", "info", "debug"};
-	const char *wanted = getenv("RIPC_LOG");
+	const char *wanted = secure_getenv("RIPC_LOG");
 
 	if (!wanted || !*wanted)
 		return -1;
@@ -56,7 +56,7 @@ static void log_from_environment(struct ripc_config *cfg)
 
 static int string_take(struct ripc_context *ctx, int at, const char **field, const char *variable)
 {
-	const char *environment = getenv(variable);
+	const char *environment = secure_getenv(variable);
 	const char *value = environment ? environment : *field;
 
 	*field = NULL;
@@ -72,7 +72,7 @@ static int string_take(struct ripc_context *ctx, int at, const char **field, con
 /* A variable that has lost its value must not open a context without keys. */
 static int keys_check(struct ripc_context *ctx)
 {
-	const char *environment = getenv("RIPC_KEYS");
+	const char *environment = secure_getenv("RIPC_KEYS");
 	const char *value = environment ? environment : ctx->cfg.keys;
 
 	if (!value || *value)
@@ -148,13 +148,11 @@ const char *ripc__config_option(void *arg, const char *name)
 int ripc__config_take(struct ripc_context *ctx, const struct ripc_config *cfg)
 {
 	struct ripc_config *own = &ctx->cfg;
-	int error = 0;
+	int error = cfg ? ripc__struct_take(own, sizeof(*own), cfg,
+		offsetof(struct ripc_config, flags) + sizeof(cfg->flags)) : 0;
 
-	if (cfg && (cfg->size < offsetof(struct ripc_config, flags) + sizeof(cfg->flags) ||
-			   cfg->size > 4096))
-		return -EINVAL;
-	if (cfg)
-		memcpy(own, cfg, cfg->size < sizeof(*own) ? cfg->size : sizeof(*own));
+	if (error)
+		return error;
 	log_from_environment(own);
 	if (own->flags & ~(RIPC_NO_THREAD | RIPC_SINGLE_THREAD | RIPC_INTERRUPTIBLE)) {
 		ripc__log(ctx, RIPC_LOG_ERROR, "config: unknown flags %#x", own->flags);
@@ -235,14 +233,29 @@ static int backends_check(struct ripc_context *ctx)
 	return error;
 }
 
+/* The environment of a setuid program comes from its caller, who has fewer rights. */
+static void say_ignored(struct ripc_context *ctx)
+{
+	static const char *const variables[] = {"RIPC_BACKENDS", "RIPC_PEERS", "RIPC_INTERFACES",
+		"RIPC_OPTIONS", "RIPC_KEYS", "RIPC_LOG"};
+
+	for (size_t i = 0; i < sizeof(variables) / sizeof(*variables); i++) {
+		if (getenv(variables[i]) && !secure_getenv(variables[i]))
+			ripc__log(ctx, RIPC_LOG_WARN, "%s is ignored: this program runs with "
+				"raised rights (setuid, setgid or capabilities). Set the field of "
+				"ripc_config in the program", variables[i]);
+	}
+}
+
 int ripc__config_check(struct ripc_context *ctx)
 {
 	int error = 0;
 
+	say_ignored(ctx);
 	if (level_wanted() == -EINVAL) {
 		ripc__log(ctx, RIPC_LOG_ERROR,
 			"RIPC_LOG: \"%.40s\" is not error, warn, info or debug",
-			getenv("RIPC_LOG"));
+			secure_getenv("RIPC_LOG"));
 		error = -EINVAL;
 	}
 	if (options_check(ctx))

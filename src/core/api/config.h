@@ -8,8 +8,8 @@ struct ripc_context;
 
 /*
  * Copies cfg (NULL: defaults) into ctx->cfg, with values of the environment in its place. -EINVAL:
- * cfg is no configuration (logged, unless its size is wrong); -ENOMEM. Values that were taken
- * before a failure belong to the context all the same.
+ * cfg is no configuration (logged, unless its size is wrong); -E2BIG: cfg has more than the library
+ * knows; -ENOMEM. Values that were taken before a failure belong to the context all the same.
  */
 int ripc__config_take(struct ripc_context *ctx, const struct ripc_config *cfg);
 /* Checks each word of the configuration. -EINVAL: some are unknown; each of them was logged. */

@@ -38,6 +38,7 @@
 #include "core/receive/read.h"
 #include "core/resolve/resolver.h"
 #include "core/resolve/sources.h"
+#include "core/send/ended.h"
 #include "core/send/opened.h"
 #include "core/send/outgoing.h"
 #include "core/send/write.h"
@@ -259,16 +260,15 @@ static int resolver_open(struct ripc_context *ctx)
  */
 static int process_open(struct ripc_context *ctx)
 {
-	uint32_t *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-		-1, 0);
+	void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (page == MAP_FAILED)
 		return -ENOMEM;
-	if (madvise(page, 4096, MADV_WIPEONFORK) == 0 && ripc__memory_heeds_advice(page))
-		*page = PROCESS_THIS;
-	else
-		*page = (uint32_t)getpid();
 	ctx->process = page;
+	if (madvise(page, 4096, MADV_WIPEONFORK) == 0 && ripc__memory_heeds_advice(page))
+		*ctx->process = PROCESS_THIS;
+	else
+		*ctx->process = (uint32_t)getpid();
 	return 0;
 }
 
@@ -278,6 +278,7 @@ static void lists_init(struct ripc_context *ctx)
 
 	ctx->up = &ripc__upcalls;
 	list_init(&ctx->services);
+	list_init(&ctx->ended_services);
 	list_init(&ctx->partners);
 	list_init(&ctx->acks);
 	list_init(&ctx->on_trial);
@@ -316,6 +317,7 @@ static void lists_init(struct ripc_context *ctx)
 	ctx->has_ticks = ctx->env.now_us == ripc__real_now_us;
 }
 
+/* Frees the memory of a context of which nothing else is left. */
 static void context_free(struct ripc_context *ctx)
 {
 	ripc__permits_free(ctx);
@@ -327,8 +329,8 @@ static void context_free(struct ripc_context *ctx)
 		ripc__opened_forget(outgoing);
 		free(outgoing);
 	}
-	ripc__readings_free(ctx);
 	ripc__fanouts_free(ctx);
+	ripc__services_free(ctx);
 	if (ctx->process)
 		munmap((void *)ctx->process, 4096);
 	ripc__seal_close(ctx);
@@ -454,6 +456,87 @@ static bool nothing_outgoing(void *arg)
 	return true;
 }
 
+/* Does no other call wait, or work without the lock, in the context? */
+static bool is_alone(void *arg)
+{
+	const struct ripc_context *ctx = arg;
+
+	if (ctx->n_away)
+		return false;
+	list_for_each(node, &ctx->waiters) {
+		if (list_entry(node, struct waiter, node)->ready != is_alone)
+			return false;
+	}
+	return true;
+}
+
+static uint32_t list_len(const struct list *head)
+{
+	uint32_t n = 0;
+
+	list_for_each(node, head)
+		n++;
+	return n;
+}
+
+/* What the application has that is no block of the pool: messages, and memory of partners. */
+static uint32_t n_held_beside(const struct ripc_context *ctx)
+{
+	uint32_t n = ripc__notices_held(ctx) + list_len(&ctx->told_calls) +
+		list_len(&ctx->watching.left) + list_len(&ctx->mapped);
+
+	list_for_each(node, &ctx->ended)
+		n += list_entry(node, const struct outgoing, node)->reported;
+	list_for_each(node, &ctx->fanouts)
+		n += list_entry(node, const struct fanout, node)->reported;
+	return n;
+}
+
+/* From now on all calls fail with -ESHUTDOWN, but for those that free messages and buffers. */
+static void shut(struct ripc_context *ctx)
+{
+	uint32_t before = atomic_load_explicit(ctx->process, memory_order_relaxed);
+
+	ctx->is_shut = true;
+	ripc__pool_hold(ctx->pool, n_held_beside(ctx));
+	atomic_store_explicit(ctx->process + 1, before, memory_order_relaxed);
+	atomic_store_explicit(ctx->process, PROCESS_CLOSED, memory_order_release);
+}
+
+static void services_end(struct ripc_context *ctx)
+{
+	ctx->closing = true;
+	while (!list_empty(&ctx->services))
+		ripc__service_end(list_entry(ctx->services.next, struct ripc_service, node));
+	ripc__wake_ready(ctx);
+	ripc__wait(ctx, is_alone, ctx, UINT64_MAX);
+}
+
+static void context_ended(void *ctx)
+{
+	context_free(ctx);
+}
+
+/*
+ * Ends all that can be seen from outside. The memory of messages and buffers that the application
+ * has stays, with what is needed to free it (context_free()): the last one frees that, too. Such a
+ * message may be freed by another thread meanwhile: so the lists of messages need the lock.
+ */
+static void context_end(struct ripc_context *ctx)
+{
+	ripc__wait_close(ctx);
+	ripc__lock(ctx);
+	ripc__resolver_close(ctx->resolver);
+	ripc__mapped_close(ctx);
+	ripc__devices_close(ctx);
+	ripc__ended_let_go(ctx);
+	ripc__readings_free(ctx);
+	ripc__seal_close(ctx);
+	ripc__page_close(ctx);
+	ripc__unlock(ctx);
+	ripc__pool_leave(ctx->pool, context_ended, ctx);
+}
+
 int ripc_close(struct ripc_context *ctx, int timeout_ms)
 {
 	bool ended;
@@ -466,17 +549,12 @@ int ripc_close(struct ripc_context *ctx, int timeout_ms)
 		return error;
 	ended = ripc__wait(ctx, nothing_outgoing, ctx, ripc__deadline(ctx, timeout_ms));
 	ripc__point(ctx, "in_close");
-	while (!list_empty(&ctx->services))
-		ripc__service_end(list_entry(ctx->services.next, struct ripc_service, node));
+	services_end(ctx);
 	ripc__acks_flush(ctx);
 	ripc__spares_free(ctx);
+	shut(ctx);
 	ripc__leave(ctx);
-	ripc__wait_close(ctx);
-	ripc__resolver_close(ctx->resolver);
-	ripc__mapped_close(ctx);
-	ripc__devices_close(ctx);
-	ripc__pool_close(ctx->pool);
-	context_free(ctx);
+	context_end(ctx);
 	return ended ? 0 : -ETIMEDOUT;
 }
 

@@ -215,18 +215,17 @@ static int path_fill(struct partner *partner, struct ripc_path *path)
 	own.rtt_us = peer->srtt_us;
 	own.incarnation = partner->incarnation;
 	ripc__path_others(partner, own.others, sizeof(own.others));
-	memcpy(path, &own, path->size < sizeof(own) ? path->size : sizeof(own));
+	ripc__struct_fill(path, path->size, &own, sizeof(own));
 	return 0;
 }
 
 int ripc_path_info(struct ripc_service *svc, uint64_t to, struct ripc_path *path)
 {
 	struct partner *partner;
-	int error;
+	int error = svc && to != 0 && path ? ripc__struct_check(path->size) : -EINVAL;
 
-	if (!svc || to == 0 || !path || path->size < sizeof(path->size) || path->size > 4096)
-		return -EINVAL;
-	error = ripc__enter(svc->ctx);
+	if (!error)
+		error = ripc__enter_in(svc);
 	if (error)
 		return error;
 	error = ripc__partner_for_call(svc, to, &partner);
@@ -306,7 +305,7 @@ int ripc_ping(struct ripc_service *svc, uint64_t to, int timeout_ms, uint64_t *r
 	if (!svc || to == 0 || timeout_ms < 0 || !rtt_ns)
 		return -EINVAL;
 	ctx = svc->ctx;
-	error = ripc__enter(ctx);
+	error = ripc__enter_in(svc);
 	if (error)
 		return error;
 	ping.nonce = ripc__nonce(ctx);
@@ -325,23 +324,25 @@ int ripc_ping(struct ripc_service *svc, uint64_t to, int timeout_ms, uint64_t *r
 	return error;
 }
 
-int ripc_stats(struct ripc_context *ctx, struct ripc_stats *stats)
+int ripc_stats_get(struct ripc_context *ctx, struct ripc_stats *stats)
 {
 	struct ripc_stats own;
-	size_t size;
-	int error;
+	int error = ctx && stats ? ripc__struct_check(stats->size) : -EINVAL;
 
-	if (!ctx || !stats || stats->size < sizeof(stats->size) || stats->size > 4096)
-		return -EINVAL;
-	error = ripc__enter(ctx);
+	if (!error)
+		error = ripc__enter(ctx);
 	if (error)
 		return error;
 	ripc__stats_gather(ctx, &own);
 	ripc__leave(ctx);
-	size = stats->size;
-	own.size = size;
-	memcpy(stats, &own, size < sizeof(own) ? size : sizeof(own));
+	own.size = stats->size;
+	ripc__struct_fill(stats, own.size, &own, sizeof(own));
 	return 0;
+}
+
+uint32_t ripc_version(void)
+{
+	return RIPC_VERSION_MAJOR << 16 | RIPC_VERSION_MINOR << 8 | RIPC_VERSION_PATCH;
 }
 
 /* ---- keys -------------------------------------------------------------------------------- */

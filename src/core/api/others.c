@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/base.h"
 #include "core/objects.h"
 #include "core/partner/partner.h"
 #include "core/peer/devices.h"
@@ -166,5 +167,5 @@ void ripc__path_none(struct ripc_context *ctx, uint64_t id, struct ripc_path *pa
 	struct text text = {own.others, sizeof(own.others), 0};
 
 	add_all(&text, ctx, NULL, ripc__resolver_recall(ctx->resolver, id));
-	memcpy(path, &own, path->size < sizeof(own) ? path->size : sizeof(own));
+	ripc__struct_fill(path, path->size, &own, sizeof(own));
 }

@@ -4,6 +4,7 @@
 
 #include "core/engine/interrupt.h"
 #include "core/engine/wait.h"
+#include "core/memory/pool.h"
 #include "core/message/message.h"
 #include "core/message/queue.h"
 #include "core/objects.h"
@@ -68,27 +69,61 @@ int ripc_receive(struct ripc_service *svc, int timeout_ms, struct ripc_msg **msg
 	return error;
 }
 
-/* The pool has a lock of its own; what is kept for the next short is under ours. */
+/*
+ * Frees what is no block of the pool, or shows memory of others. When the context was closed, each
+ * message that is no block was counted as a holder of the pool (api/context.c).
+ */
+static void free_any(struct message *message)
+{
+	struct ripc_context *ctx = message->ctx;
+	bool is_holder;
+
+	ripc__enter_late(ctx);
+	is_holder = ctx->is_shut && message->home != MESSAGE_POOL;
+	ripc__message_free(message);
+	if (is_holder)
+		ripc__pool_drop(ctx->pool);
+	ripc__leave_late(ctx);
+}
+
+/*
+ * The pool has a lock of its own; what is kept for the next short is under ours. If the context is
+ * closed, or another thread closes it meanwhile, it may be gone with the message's block.
+ */
 static RIPC__RARE void free_locked(struct message *message)
 {
 	struct ripc_context *ctx = message->ctx;
+	struct ripc__pool *pool = ctx->pool;
+	bool kept;
 
-	if (message->home == MESSAGE_POOL && !message->spare && !message->mapped) {
+	if (message->home != MESSAGE_POOL || message->mapped) {
+		free_any(message);
+	} else if (!message->spare) {
 		ripc__message_free_pool(message);
-	} else if (message->home == MESSAGE_POOL && !message->mapped) {
+	} else {
 		ripc__lock(ctx);
-		ripc__message_free_pool(message);
+		kept = ripc__message_spare(message);
 		ripc__unlock(ctx);
-	} else if (ripc__enter(ctx) == 0) {
-		ripc__message_free(message);
-		ripc__leave(ctx);
+		if (!kept)
+			ripc__pool_free(pool, message);
 	}
+}
+
+static RIPC__RARE void free_after_close(struct message *message)
+{
+	if (ripc__is_closed(message->ctx))
+		free_locked(message);
 }
 
 void ripc_msg_free(struct ripc_msg *msg)
 {
 	struct message *message = (struct message *)msg;
 
-	if (msg && ripc__is_own(message->ctx) && !ripc__message_keep(message))
+	/* In a forked child the message has no context, or one that is not the child's. */
+	if (!msg || !message->ctx)
+		return;
+	if (!ripc__is_own(message->ctx))
+		free_after_close(message);
+	else if (!ripc__message_keep(message))
 		free_locked(message);
 }

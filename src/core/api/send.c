@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Public calls: sending, and cancelling what was sent. */
 #include <errno.h>
-#include <string.h>
 
+#include "core/base/base.h"
 #include "core/call/call.h"
 #include "core/engine/summing.h"
 #include "core/engine/wait.h"
@@ -42,7 +42,7 @@ int ripc_send_short(struct ripc_service *svc, uint64_t to, const struct iovec *i
 
 	if (!svc || !wire_is_service(to))
 		return group_short(svc, to, items, n_items);
-	error = ripc__enter_hastily(svc->ctx);
+	error = ripc__enter_in_hastily(svc);
 	if (error)
 		return error;
 	error = ripc__short_send_items(svc, to, items, n_items);
@@ -67,7 +67,7 @@ static bool outgoing_ended(void *arg)
 }
 
 static int outgoing_wait(struct ripc_context *ctx, struct outgoing *outgoing,
-		enum ripc_outcome *outcome)
+		uint32_t *outcome)
 {
 	int status;
 
@@ -91,7 +91,7 @@ static bool fanout_is_over(void *arg)
 
 /* Sets the outcome if it has waited for it. */
 static int group_send(struct ripc_service *svc, const struct ripc_send *request,
-		enum ripc_outcome *outcome)
+		uint32_t *outcome)
 {
 	struct ripc_context *ctx = svc->ctx;
 	struct fanout *fanout;
@@ -105,7 +105,7 @@ static int group_send(struct ripc_service *svc, const struct ripc_send *request,
 
 /* Sets the outcome if it has waited for it. */
 static int long_send(struct ripc_service *svc, const struct ripc_send *request,
-		enum ripc_outcome *outcome)
+		uint32_t *outcome)
 {
 	struct ripc_context *ctx = svc->ctx;
 	struct outgoing *outgoing;
@@ -142,7 +142,7 @@ static bool is_closing(void *arg)
 
 /* Begins anew while nobody has the ID (RIPC_WAIT), until the deadline. */
 static int long_send_patient(struct ripc_service *svc, const struct ripc_send *request,
-		enum ripc_outcome *outcome)
+		uint32_t *outcome)
 {
 	struct ripc_context *ctx = svc->ctx;
 	struct ripc_send again = *request;
@@ -183,11 +183,11 @@ static int check_send(struct ripc_service *svc, const struct ripc_send *send,
 {
 	const uint32_t known = RIPC_SEND_LONG | RIPC_NOWAIT | RIPC_GIVE | RIPC_ORDERED | RIPC_WAIT |
 		RIPC_LEAVE_SLOW;
+	int error = ripc__struct_take(request, sizeof(*request), send,
+		offsetof(struct ripc_send, reply_to));
 
-	memset(request, 0, sizeof(*request));
-	if (!send || send->size < offsetof(struct ripc_send, reply_to) || send->size > 4096)
-		return -EINVAL;
-	memcpy(request, send, send->size < sizeof(*request) ? send->size : sizeof(*request));
+	if (error)
+		return error;
 	if (!svc || request->to == 0 || request->flags & ~known || request->timeout_ms < 0)
 		return -EINVAL;
 	if (request->flags & (RIPC_NOWAIT | RIPC_ORDERED | RIPC_WAIT | RIPC_LEAVE_SLOW) &&
@@ -200,10 +200,10 @@ static int check_send(struct ripc_service *svc, const struct ripc_send *send,
 }
 
 static int send_checked(struct ripc_service *svc, const struct ripc_send *request,
-		enum ripc_outcome *outcome)
+		uint32_t *outcome)
 {
 	struct ripc_context *ctx = svc->ctx;
-	int error = ripc__enter(ctx);
+	int error = ripc__enter_in(svc);
 
 	if (error)
 		return error;
@@ -216,9 +216,9 @@ static int send_checked(struct ripc_service *svc, const struct ripc_send *reques
 }
 
 int ripc_sendmsg(struct ripc_service *svc, const struct ripc_send *send,
-		enum ripc_outcome *outcome)
+		uint32_t *outcome)
 {
-	enum ripc_outcome result = RIPC_NOT_DELIVERED;
+	uint32_t result = RIPC_NOT_DELIVERED;
 	struct ripc_send request;
 	int error = check_send(svc, send, &request);
 
@@ -302,7 +302,7 @@ int ripc_cancel(struct ripc_service *svc, uint64_t cookie)
 	struct ripc_context *ctx = svc ? svc->ctx : NULL;
 	struct outgoing *outgoing;
 	bool any;
-	int error = ctx ? ripc__enter(ctx) : -EINVAL;
+	int error = ctx ? ripc__enter_in(svc) : -EINVAL;
 
 	if (error)
 		return error;

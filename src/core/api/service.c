@@ -242,6 +242,49 @@ static void closed_remember(struct ripc_context *ctx, uint64_t incarnation)
 	*closed = (struct closed){incarnation, ctx->now_us};
 }
 
+/* Is it used by a call that waits in it, or by a notice that the application has? */
+static bool is_in_use(const struct ripc_service *service)
+{
+	return service->n_waiting || service->retry.queued || service->conflict.queued;
+}
+
+/*
+ * Another thread may be about to call, as one that handles messages and does not wait at the
+ * moment: so the memory of the last services that were closed is kept, to tell that they are.
+ */
+static void ended_keep(struct ripc_service *service)
+{
+	struct ripc_context *ctx = service->ctx;
+
+	list_append(&ctx->ended_services, &service->node);
+	ctx->n_ended_services++;
+	list_for_each_safe(node, &ctx->ended_services) {
+		struct ripc_service *oldest = list_entry(node, struct ripc_service, node);
+
+		if (ctx->n_ended_services <= SERVICES_KEPT)
+			return;
+		if (is_in_use(oldest))
+			continue;
+		list_remove(&oldest->node);
+		free(oldest);
+		ctx->n_ended_services--;
+	}
+}
+
+/* The application receives none of the messages in the queue any more. */
+static void queue_end(struct ripc_service *service)
+{
+	list_for_each(node, &service->queue) {
+		struct message *message = list_entry(node, struct message, node);
+
+		if (message->home == MESSAGE_OUTGOING)
+			ripc__outgoing_untold(message);
+		else if (message->home == MESSAGE_GROUP)
+			ripc__fanout_untold(message);
+	}
+	ripc__queue_free(service);
+}
+
 void ripc__service_end(struct ripc_service *service)
 {
 	struct ripc_context *ctx = service->ctx;
@@ -256,7 +299,7 @@ void ripc__service_end(struct ripc_service *service)
 	ripc__corked_flush(ctx);
 	ripc__calls_end(service);
 	ripc__watches_end(service);
-	ripc__queue_free(service);
+	queue_end(service);
 	ripc__acks_flush(ctx);
 	list_for_each_safe(node, &ctx->partners) {
 		struct partner *partner = list_entry(node, struct partner, node);
@@ -271,7 +314,7 @@ void ripc__service_end(struct ripc_service *service)
 	ripc__readings_orphan(service);
 	ripc__permits_orphan(service);
 	ripc__fanouts_orphan(service);
-	ripc__queue_free(service); /* also what their ends have added */
+	queue_end(service); /* also what their ends have added */
 	lent_memory_forget(service);
 	ripc__timer_dismiss(ctx, &service->yielding);
 	ripc__map_remove(&ctx->services_by_id, service->id);
@@ -286,8 +329,26 @@ void ripc__service_end(struct ripc_service *service)
 	ripc__service_fd_close(service);
 	service->ended = true;
 	ctx->changed = true;
-	if (service->n_waiting == 0)
-		free(service);
+	ended_keep(service);
+}
+
+void ripc__services_free(struct ripc_context *ctx)
+{
+	while (!list_empty(&ctx->ended_services))
+		free(list_entry(list_pop(&ctx->ended_services), struct ripc_service, node));
+	ctx->n_ended_services = 0;
+}
+
+uint32_t ripc__notices_held(const struct ripc_context *ctx)
+{
+	uint32_t n = 0;
+
+	list_for_each(node, &ctx->ended_services) {
+		const struct ripc_service *service = list_entry(node, struct ripc_service, node);
+
+		n += (uint32_t)service->retry.queued + (uint32_t)service->conflict.queued;
+	}
+	return n;
 }
 
 static bool no_orphans(void *arg)

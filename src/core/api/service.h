@@ -4,7 +4,6 @@
 #define RIPC_SERVICE_H
 
 #include <stdint.h>
-#include <stdlib.h>
 
 #include "core/objects.h"
 
@@ -15,8 +14,12 @@ int ripc__service_finish(struct ripc_service *service);
 /* Another registration keeps its ID: it drains, as its owner is told. */
 void ripc__service_yield(struct ripc_service *service);
 int ripc__service_drain(struct ripc_service *service, int timeout_ms);
-/* Only calls that wait in the service may use it afterwards: they find it closing. */
+/* Calls that use the service afterwards find it closing (those that wait in it), or ended. */
 void ripc__service_end(struct ripc_service *service);
+/* Frees the memory of services that were ended. */
+void ripc__services_free(struct ripc_context *ctx);
+/* Notices of ended services that the application has. */
+uint32_t ripc__notices_held(const struct ripc_context *ctx);
 /* Waits until the network is done with the memory of services that were ended. */
 void ripc__orphans_wait(struct ripc_context *ctx);
 
@@ -26,11 +29,10 @@ static inline void ripc__service_get(struct ripc_service *service)
 	service->n_waiting++;
 }
 
-/* The call has waited. The last one frees a service that was closed meanwhile. */
+/* The call has waited. */
 static inline void ripc__service_put(struct ripc_service *service)
 {
-	if (--service->n_waiting == 0 && service->ended)
-		free(service);
+	service->n_waiting--;
 }
 
 #endif

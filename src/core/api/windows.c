@@ -25,7 +25,7 @@ int ripc_window_post(struct ripc_service *svc, const struct iovec *mem, uint64_t
 
 	if (!svc || !mem || !ripc__mem_is_sane(mem))
 		return -EINVAL;
-	error = ripc__enter(svc->ctx);
+	error = ripc__enter_in(svc);
 	if (error)
 		return error;
 	window = malloc(sizeof(*window));
@@ -117,7 +117,7 @@ int ripc_window_cancel(struct ripc_service *svc, uint64_t cookie)
 	struct ripc_context *ctx = svc ? svc->ctx : NULL;
 	struct cancelled of = {.svc = svc, .cookie = cookie};
 	struct incoming *incoming;
-	int error = ctx ? ripc__enter(ctx) : -EINVAL;
+	int error = ctx ? ripc__enter_in(svc) : -EINVAL;
 
 	if (error)
 		return error;

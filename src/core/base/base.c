@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a context lends to all rooms: log, nonces, timers, sums of lengths. */
+/* Helpers for all rooms: log, nonces, timers, sums of lengths, structs that grow. */
 #include <endian.h>
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/uio.h>
 
 #include "base.h"
@@ -68,4 +69,41 @@ int ripc__sum_items(const struct iovec *items, uint32_t n_items, uint64_t *total
 	}
 	*total = sum;
 	return 0;
+}
+
+/* ---- structs that grow ------------------------------------------------------------------- */
+
+#define STRUCT_MAX 4096 /* longer structs are refused unread: their size is no size */
+
+int ripc__struct_take(void *own, size_t known, const void *given, size_t first)
+{
+	const uint8_t *bytes = given;
+	size_t size = 0, n;
+
+	if (given)
+		memcpy(&size, given, sizeof(size));
+	n = size < first || size > STRUCT_MAX ? 0 : size < known ? size : known;
+	if (n)
+		memcpy(own, given, n);
+	memset((uint8_t *)own + n, 0, known - n);
+	if (!n)
+		return size > STRUCT_MAX ? -E2BIG : -EINVAL;
+	for (; n < size; n++) {
+		if (bytes[n])
+			return -E2BIG;
+	}
+	return 0;
+}
+
+int ripc__struct_check(size_t size)
+{
+	return size < sizeof(size) ? -EINVAL : size > STRUCT_MAX ? -E2BIG : 0;
+}
+
+void ripc__struct_fill(void *given, size_t size, const void *own, size_t known)
+{
+	size_t n = size < known ? size : known;
+
+	memcpy(given, own, n);
+	memset((uint8_t *)given + n, 0, size - n);
 }

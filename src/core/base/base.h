@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Helpers of a context for all rooms: log, nonces, timers, sums of lengths. */
+/* Helpers for all rooms: log, nonces, timers, sums of lengths, structs that grow. */
 #ifndef RIPC_BASE_H
 #define RIPC_BASE_H
 
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct iovec;
@@ -18,5 +19,21 @@ uint64_t ripc__nonce(struct ripc_context *ctx);
 int ripc__timer_admit(struct ripc_context *ctx);
 void ripc__timer_dismiss(struct ripc_context *ctx, struct ripc__timer *timer);
 void ripc__log_text(struct ripc_context *ctx, int level, const char *format, va_list args);
+
+/*
+ * Structs of the public interface that begin with their size, a size_t, and have grown, or will:
+ * the program may know fewer fields than the library, or more.
+ *
+ * ripc__struct_take() copies what the program has set into own, a struct of known bytes. Fields
+ * that the program does not know are 0 in own. first: the size that the struct had at first.
+ *  -EINVAL  NULL, or shorter than first: own is 0
+ *  -E2BIG   longer than 4,096 bytes: own is 0; or a field that the library does not know is not 0:
+ *           own has all the others
+ */
+int ripc__struct_take(void *own, size_t known, const void *given, size_t first);
+/* Whether the library can fill a struct of this size. -EINVAL: not even its size fits, -E2BIG. */
+int ripc__struct_check(size_t size);
+/* Fills a struct of this size from own. Fields that the library does not know become 0. */
+void ripc__struct_fill(void *given, size_t size, const void *own, size_t known);
 
 #endif

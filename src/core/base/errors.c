@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Errors in words: what a code means when this library returns it, and what to do about it. A code
- * that stands for several causes names all of them; where the cause is known, as of a path, its
- * owner has words of its own (others.c).
+ * Errors by name, and in words: what a code means when this library returns it, and what to do
+ * about it. A code that stands for several causes names all of them; where the cause is known, as
+ * of a path, its owner has words of its own (others.c).
  */
 #include <errno.h>
 #include <limits.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 
 #include "ripc/ripc.h"
@@ -31,7 +32,9 @@ static const struct sentence {
 	{ETIMEDOUT, "not in time: the partner is slow or silent, or the timeout too short: "
 		"see \"ripc ping\", or give more time"},
 	{ENOMEM, "no memory: the pool is full (free messages, or raise pool_bytes), or the system "
-		"has none"},
+		"has none, or no more threads (ulimit -u)"},
+	{E2BIG, "a struct has fields set that this libripc does not know: install the libripc "
+		"that the program was compiled with, or a newer one"},
 	{EBUSY, "in use: another thread or program is at it"},
 	{EMFILE, "too many open files in this process: raise the limit (ulimit -n)"},
 	{ENFILE, "too many open files on this host: raise fs.file-max (sysctl)"},
@@ -67,6 +70,8 @@ static const struct sentence {
 	{EADDRNOTAVAIL, "this host has no such address"},
 	{EAFNOSUPPORT, "no kind of address in common with the partner"},
 	{ECONNREFUSED, "nobody listens there: the partner has ended, or does not admit this user"},
+	{EFBIG, "a file or shared memory would be longer than RLIMIT_FSIZE allows: raise the limit "
+		"(ulimit -f unlimited, or LimitFSIZE=infinity in systemd)"},
 	{EPROTO, "the partner breaks the protocol"},
 	{EUSERS, "too many processes of one user are connected"},
 	{ENOSPC, "no space: the system has no memory left for shared files, or a limit is reached: "
@@ -75,7 +80,7 @@ static const struct sentence {
 	{ENAMETOOLONG, "the name is too long"},
 	{ENOTSUP, "this system or device cannot do that"},
 	{ENOSYS, "this kernel cannot do that: a newer one can"},
-	{EFAULT, "memory that was named is not there"},
+	{EFAULT, "a page of the memory cannot be read: give memory that is mapped and readable"},
 	{EIO, "the system failed to read or write (input/output error)"},
 };
 
@@ -92,4 +97,41 @@ const char *ripc_strerror(int error)
 	text = positive > 0 && positive <= SYSTEM_MAX && positive != 41 && positive != 58 ?
 		strerror(positive) : NULL;
 	return text ? text : "unknown error";
+}
+
+#define NAME(code) [code] = #code
+static const char *const names[] = {
+	[0] = "0",
+	NAME(EPERM), NAME(ENOENT), NAME(ESRCH), NAME(EINTR), NAME(EIO), NAME(ENXIO), NAME(E2BIG),
+	NAME(ENOEXEC), NAME(EBADF), NAME(ECHILD), NAME(EAGAIN), NAME(ENOMEM), NAME(EACCES),
+	NAME(EFAULT), NAME(ENOTBLK), NAME(EBUSY), NAME(EEXIST), NAME(EXDEV), NAME(ENODEV),
+	NAME(ENOTDIR), NAME(EISDIR), NAME(EINVAL), NAME(ENFILE), NAME(EMFILE), NAME(ENOTTY),
+	NAME(ETXTBSY), NAME(EFBIG), NAME(ENOSPC), NAME(ESPIPE), NAME(EROFS), NAME(EMLINK),
+	NAME(EPIPE), NAME(EDOM), NAME(ERANGE), NAME(EDEADLK), NAME(ENAMETOOLONG), NAME(ENOLCK),
+	NAME(ENOSYS), NAME(ENOTEMPTY), NAME(ELOOP), NAME(ENOMSG), NAME(EIDRM), NAME(ECHRNG),
+	NAME(EL2NSYNC), NAME(EL3HLT), NAME(EL3RST), NAME(ELNRNG), NAME(EUNATCH), NAME(ENOCSI),
+	NAME(EL2HLT), NAME(EBADE), NAME(EBADR), NAME(EXFULL), NAME(ENOANO), NAME(EBADRQC),
+	NAME(EBADSLT), NAME(EBFONT), NAME(ENOSTR), NAME(ENODATA), NAME(ETIME), NAME(ENOSR),
+	NAME(ENONET), NAME(ENOPKG), NAME(EREMOTE), NAME(ENOLINK), NAME(EADV), NAME(ESRMNT),
+	NAME(ECOMM), NAME(EPROTO), NAME(EMULTIHOP), NAME(EDOTDOT), NAME(EBADMSG), NAME(EOVERFLOW),
+	NAME(ENOTUNIQ), NAME(EBADFD), NAME(EREMCHG), NAME(ELIBACC), NAME(ELIBBAD), NAME(ELIBSCN),
+	NAME(ELIBMAX), NAME(ELIBEXEC), NAME(EILSEQ), NAME(ERESTART), NAME(ESTRPIPE), NAME(EUSERS),
+	NAME(ENOTSOCK), NAME(EDESTADDRREQ), NAME(EMSGSIZE), NAME(EPROTOTYPE), NAME(ENOPROTOOPT),
+	NAME(EPROTONOSUPPORT), NAME(ESOCKTNOSUPPORT), NAME(EOPNOTSUPP), NAME(EPFNOSUPPORT),
+	NAME(EAFNOSUPPORT), NAME(EADDRINUSE), NAME(EADDRNOTAVAIL), NAME(ENETDOWN),
+	NAME(ENETUNREACH), NAME(ENETRESET), NAME(ECONNABORTED), NAME(ECONNRESET), NAME(ENOBUFS),
+	NAME(EISCONN), NAME(ENOTCONN), NAME(ESHUTDOWN), NAME(ETOOMANYREFS), NAME(ETIMEDOUT),
+	NAME(ECONNREFUSED), NAME(EHOSTDOWN), NAME(EHOSTUNREACH), NAME(EALREADY), NAME(EINPROGRESS),
+	NAME(ESTALE), NAME(EUCLEAN), NAME(ENOTNAM), NAME(ENAVAIL), NAME(EISNAM), NAME(EREMOTEIO),
+	NAME(EDQUOT), NAME(ENOMEDIUM), NAME(EMEDIUMTYPE), NAME(ECANCELED), NAME(ENOKEY),
+	NAME(EKEYEXPIRED), NAME(EKEYREVOKED), NAME(EKEYREJECTED), NAME(EOWNERDEAD),
+	NAME(ENOTRECOVERABLE), NAME(ERFKILL), NAME(EHWPOISON),
+};
+#undef NAME
+
+const char *ripc_errname(int error)
+{
+	uint32_t positive = error < 0 ? 0u - (uint32_t)error : (uint32_t)error;
+
+	return positive < sizeof(names) / sizeof(names[0]) ? names[positive] : NULL;
 }

@@ -25,6 +25,7 @@
 #include "core/partner/hint.h"
 #include "core/partner/packet.h"
 #include "core/partner/partner.h"
+#include "core/partner/rights.h"
 #include "core/peer/path.h"
 #include "core/peer/timing.h"
 #include "core/receive/incoming.h"
@@ -79,8 +80,8 @@ static void tell(struct call *call)
 
 	if (!call->answer)
 		message->public = (struct ripc_msg){.status = call->status, .from = call->to};
-	message->public.kind = RIPC_ANSWER;
-	message->public.answers = call->cookie;
+	message->public.kind = RIPC_REPLY;
+	message->public.request_cookie = message->public.cookie = call->cookie;
 	message->public.outcome = call->asked;
 	if (call->waiter)
 		return;
@@ -97,7 +98,7 @@ static void conclude(struct call *call)
 
 	forget(call);
 	if (call->answer)
-		ctx->stats.calls_answered++;
+		ctx->stats.calls_replied++;
 	else
 		ctx->stats.calls_failed++;
 	call->state = CALL_ENDED;
@@ -324,6 +325,16 @@ static void ask_failed(struct call *call, int error)
 	end_when_free(call);
 }
 
+/* The same question as a long message. It waits where the partner's peer is opening. */
+static void ask_at_length_again(struct call *call)
+{
+	int error = ask_at_length(call, false);
+
+	context_of(call)->stats.calls_repeated++;
+	if (error)
+		ask_failed(call, error);
+}
+
 void ripc__short_refused(struct partner *partner, uint64_t number)
 {
 	list_for_each_safe(node, &partner->service->calls) {
@@ -334,7 +345,10 @@ void ripc__short_refused(struct partner *partner, uint64_t number)
 			continue;
 		partner_leave(call);
 		call->asked = call->asked_before;
-		ask_failed(call, -EACCES);
+		if (!ripc__refused_waits(partner))
+			ask_failed(call, -EACCES);
+		else
+			ask_at_length_again(call);
 	}
 }
 
@@ -353,7 +367,6 @@ static void ask_for_sure(struct call *call)
 	struct ripc_context *ctx = context_of(call);
 	uint64_t patience_us = 2ull * ripc__peer_rto(ctx, call->partner->peer);
 	uint64_t left_us = call->deadline_us - ctx->now_us;
-	int error;
 
 	if (!call->waited && patience_us > SHORT_US && left_us > SHORT_US) {
 		call->waited = true;
@@ -362,10 +375,7 @@ static void ask_for_sure(struct call *call)
 		return;
 	}
 	partner_leave(call);
-	ctx->stats.calls_repeated++;
-	error = ask_at_length(call, false);
-	if (error)
-		ask_failed(call, error);
+	ask_at_length_again(call);
 }
 
 /* ---- waiting for the answer -------------------------------------------------------------- */
@@ -503,7 +513,7 @@ void ripc__answer_came(struct partner *partner, struct message *message)
 
 	message->public.reply = 0;
 	if (!waits_for(call, partner)) {
-		ctx->stats.answers_late++;
+		ctx->stats.replies_late++;
 		ripc__message_free(message);
 		return;
 	}
@@ -554,7 +564,7 @@ static int enter(struct call *call)
 	return 0;
 }
 
-int ripc__call_begin(struct ripc_service *service, const struct ripc_question *request, bool waiter,
+int ripc__call_begin(struct ripc_service *service, const struct ripc_request *request, bool waiter,
 		struct call **call_out)
 {
 	struct ripc_context *ctx = service->ctx;

@@ -56,7 +56,7 @@ struct call {
 };
 
 /* Starts a call; waiter: ripc_call() waits for it. The call's deadline ends it. */
-int ripc__call_begin(struct ripc_service *service, const struct ripc_question *request, bool waiter,
+int ripc__call_begin(struct ripc_service *service, const struct ripc_request *request, bool waiter,
 		struct call **call);
 /* Ends all calls with this cookie with -ECANCELED. True: there was one. */
 bool ripc__calls_cancel(struct ripc_service *service, uint64_t cookie);

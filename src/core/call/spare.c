@@ -32,7 +32,7 @@ static struct call *call_take(struct ripc_context *ctx, uint32_t n_items)
 	return call;
 }
 
-struct call *ripc__call_alloc(struct ripc_service *service, const struct ripc_question *request)
+struct call *ripc__call_alloc(struct ripc_service *service, const struct ripc_request *request)
 {
 	struct call *call = call_take(service->ctx, request->n_items);
 	size_t returns = request->n_returns * sizeof(struct ripc_buffer);

@@ -5,8 +5,10 @@
  * asked now and then, once for all services of its context. Where nobody has the ID, the resolver
  * is asked ever more seldom, and whenever a registration is heard of.
  *
- * Each watch has one message, which always tells the newest: what changes while it waits in the
- * queue is told with it, or after the application has freed it.
+ * Each watch has one message, which always tells the newest: the message in the queue tells also
+ * what changes while it waits there. The application gets a copy (message/queue.c), and what
+ * changes later is queued at once. Without memory for a copy the application gets the message
+ * itself, and a later change is queued when the application has freed it.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -65,7 +65,7 @@ RIPC__RARE void ripc__kick_reader(struct ripc_context *ctx)
 int ripc__enter(struct ripc_context *ctx)
 {
 	if (!ripc__is_own(ctx))
-		return -EOWNERDEAD;
+		return ripc__refusal(ctx);
 	ripc__lock_timely(ctx);
 	return 0;
 }
@@ -73,11 +73,31 @@ int ripc__enter(struct ripc_context *ctx)
 int ripc__enter_hastily(struct ripc_context *ctx)
 {
 	if (!ripc__is_own(ctx))
-		return -EOWNERDEAD;
+		return ripc__refusal(ctx);
 	ripc__lock(ctx);
 	if (!ctx->has_ticks || !ripc__ticks_within(ctx->read_at, MOMENT))
 		ripc__clock_read(ctx);
 	return 0;
+}
+
+static RIPC__RARE int leave_ended(struct ripc_context *ctx)
+{
+	ripc__leave(ctx);
+	return -ESHUTDOWN;
+}
+
+int ripc__enter_in(const struct ripc_service *service)
+{
+	int error = ripc__enter(service->ctx);
+
+	return error || !service->ended ? error : leave_ended(service->ctx);
+}
+
+int ripc__enter_in_hastily(const struct ripc_service *service)
+{
+	int error = ripc__enter_hastily(service->ctx);
+
+	return error || !service->ended ? error : leave_ended(service->ctx);
 }
 
 /* So what idle partners hold (links, descriptors) is given back where nothing else happens. */
@@ -148,6 +168,25 @@ extern inline void ripc__leave(struct ripc_context *ctx)
 	if (is_slept(ctx))
 		wake_before(ctx, soonest(ctx));
 	ripc__mutex_unlock(&ctx->lock);
+}
+
+void ripc__enter_late(struct ripc_context *ctx)
+{
+	ripc__lock_timely(ctx);
+	if (ctx->is_shut)
+		ripc__pool_hold(ctx->pool, 1);
+}
+
+void ripc__leave_late(struct ripc_context *ctx)
+{
+	struct ripc__pool *pool = ctx->pool;
+
+	if (!ctx->is_shut) {
+		ripc__leave(ctx);
+		return;
+	}
+	ripc__unlock(ctx);
+	ripc__pool_drop(pool);
 }
 
 uint64_t ripc__next_deadline(struct ripc_context *ctx)

@@ -24,11 +24,24 @@ struct waiter {
 	bool asleep_beside, asleep_on_port, signalled;
 };
 
-/* Enters a call: -EOWNERDEAD in a forked child, else takes the lock and reads the clock. */
+/*
+ * Enters a call: takes the lock and reads the clock. -EOWNERDEAD in a forked child, -ESHUTDOWN in a
+ * closed context.
+ */
 int ripc__enter(struct ripc_context *ctx);
 /* As ripc__enter(), for calls that neither measure nor wait: ctx->now_us may be some us old. */
 int ripc__enter_hastily(struct ripc_context *ctx);
+/* The same for calls in a service: -ESHUTDOWN, too, if the service is closed. */
+int ripc__enter_in(const struct ripc_service *service);
+int ripc__enter_in_hastily(const struct ripc_service *service);
 void ripc__leave(struct ripc_context *ctx);
+/*
+ * As ripc__enter() and ripc__leave(), for calls that may also be made in a closed context. The
+ * caller has a message or buffer of the context, and may free it in between: the context's memory
+ * stays until ripc__leave_late().
+ */
+void ripc__enter_late(struct ripc_context *ctx);
+void ripc__leave_late(struct ripc_context *ctx);
 /* For work that needs no time, and that changes nothing that a thread waits for. */
 void ripc__lock(struct ripc_context *ctx);
 void ripc__unlock(struct ripc_context *ctx);

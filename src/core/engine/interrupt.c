@@ -39,7 +39,7 @@ int ripc_wake(struct ripc_service *svc)
 	if (!ctx)
 		return -EINVAL;
 	if (!ripc__is_own(ctx))
-		return -EOWNERDEAD;
+		return ripc__refusal(ctx);
 	atomic_fetch_add(&svc->wakes, 1);
 	atomic_store(&ctx->woken, true);
 	device = atomic_load(&ctx->waits_on);

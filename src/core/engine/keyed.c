@@ -11,6 +11,7 @@
 #include "core/partner/rights.h"
 #include "core/peer/path.h"
 #include "core/peer/peer.h"
+#include "core/send/announce.h"
 #include "core/upcalls.h"
 #include "util/list.h"
 
@@ -24,14 +25,21 @@ static bool is_about(struct ripc_context *ctx, struct device *device,
 		device->ops->route.matches(device->port, peer->route, event->from);
 }
 
+/* Are questions or long messages on their way, which the partner may have accepted? */
+static bool may_answer(const struct partner *partner)
+{
+	return partner->n_asked || ripc__oldest_sent(partner) != partner->long_next;
+}
+
 /*
  * May the partner's key still be its ID? A partner that has not said hello yet stays only if our
- * service may send to it, or if another handshake is under way, which may bring that right.
+ * service may send to it, if another handshake is under way, which may bring that right, or if it
+ * may answer what was sent before the right ended.
  */
 static bool may_stay(struct partner *partner)
 {
 	return ripc__rights_judge(partner) && (partner->state == PARTNER_READY ||
-		!partner->barred || ripc__refused_waits(partner));
+		!partner->barred || may_answer(partner) || ripc__refused_waits(partner));
 }
 
 /*

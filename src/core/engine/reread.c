@@ -36,7 +36,7 @@ int ripc__reread(struct ripc_context *ctx)
 
 	ripc__leave(ctx);
 	error = read_dir(ctx, &found, why);
-	(void)ripc__enter(ctx); /* it is no child that was forked: that would not be in here */
+	ripc__lock_timely(ctx); /* not ripc__enter(): ripc_close() may have begun */
 	if (number > ctx->reread.used) {
 		ctx->reread.used = number;
 		error = use(ctx, error, &found, why);
@@ -49,7 +49,7 @@ static void *reread_main(void *arg)
 {
 	struct ripc_context *ctx = arg;
 
-	(void)ripc__enter(ctx);
+	ripc__lock_timely(ctx);
 	(void)ripc__reread(ctx);
 	ctx->reread.ended = true;
 	ripc__leave(ctx);

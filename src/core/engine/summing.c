@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The checksum of a message that its receiver reads meanwhile, computed without the lock. */
+#include "core/objects.h"
 #include "core/send/ended.h"
 #include "core/send/opened.h"
 #include "core/send/outgoing.h"
@@ -14,9 +15,13 @@ static bool sum_part(struct outgoing *outgoing, const struct iovec *part, uint64
 {
 	struct ripc_context *ctx = outgoing->message.ctx;
 
+	ctx->n_away++;
 	ripc__leave(ctx);
+	ripc__point(ctx, "in_summing");
 	*sum += ripc__blocksum(part->iov_base, part->iov_len, start);
-	(void)ripc__enter(ctx); /* it is no child that was forked: that would not be in here */
+	ripc__lock_timely(ctx);
+	ctx->n_away--;
+	ctx->changed |= ctx->closing; /* ripc_close() waits for this thread */
 	ripc__progress(ctx);
 	return outgoing->state == OUT_ACTIVE || outgoing->state == OUT_WAITING;
 }

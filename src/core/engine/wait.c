@@ -281,6 +281,7 @@ static __attribute__((noinline)) void waiter_join(struct ripc_context *ctx, stru
 static void waiter_leave(struct ripc_context *ctx, struct waiter *self)
 {
 	list_remove(&self->node);
+	ctx->changed |= ctx->closing; /* ripc_close() waits until all have left */
 	if (ctx->reader == self)
 		ctx->reader = NULL;
 	if (ctx->reader)

@@ -63,12 +63,20 @@ static void sum_up(struct fanout *fanout)
 		RIPC_NOT_DELIVERED;
 }
 
-/* Whether the sender's own references are the library's now. */
+static void references_drop(struct fanout *fanout)
+{
+	for (uint32_t i = 0; fanout->flags & RIPC_GIVE && i < fanout->n_items; i++)
+		ripc__buffer_free(context_of(fanout), fanout->items[i].iov_base);
+}
+
+/* The sender's own references are dropped, unless the application learns that they are its own. */
 static void give(struct fanout *fanout)
 {
-	for (uint32_t i = 0; fanout->flags & RIPC_GIVE && i < fanout->n_items &&
-			fanout->outcome != RIPC_NOT_DELIVERED; i++)
-		ripc__buffer_free(context_of(fanout), fanout->items[i].iov_base);
+	bool untold = !fanout->service && fanout->flags & RIPC_NOWAIT;
+
+	if (fanout->outcome == RIPC_NOT_DELIVERED && !untold)
+		return;
+	references_drop(fanout);
 	fanout->flags &= ~(uint32_t)RIPC_GIVE;
 }
 
@@ -208,6 +216,11 @@ void ripc__delivery_silent(const struct outgoing *outgoing)
 	doubt(outgoing->delivery);
 }
 
+void ripc__fanout_untold(struct message *message)
+{
+	references_drop(list_entry(message, struct fanout, message));
+}
+
 void ripc__fanout_told(struct message *message)
 {
 	fanout_free(list_entry(message, struct fanout, message));
@@ -228,12 +241,6 @@ static int references_take(struct fanout *fanout)
 			break;
 	}
 	return error;
-}
-
-static void references_drop(struct fanout *fanout)
-{
-	for (uint32_t i = 0; fanout->flags & RIPC_GIVE && i < fanout->n_items; i++)
-		ripc__buffer_free(context_of(fanout), fanout->items[i].iov_base);
 }
 
 /* One member's part; if it can neither begin nor wait, it was not delivered. */
@@ -441,8 +448,7 @@ static void expire(struct fanout *fanout)
 	give(fanout);
 }
 
-int ripc__fanout_end(struct fanout *fanout, enum ripc_outcome *outcome,
-		struct ripc_counts *counts)
+int ripc__fanout_end(struct fanout *fanout, uint32_t *outcome, struct ripc_counts *counts)
 {
 	int status;
 

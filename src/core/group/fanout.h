@@ -54,8 +54,7 @@ int ripc__fanout_start(struct ripc_service *service, const struct ripc_send *req
  * The call that waited has the result, whether the fanout is over or not: at the latest at its
  * deadline. The fanout may be gone then. Returns its status.
  */
-int ripc__fanout_end(struct fanout *fanout, enum ripc_outcome *outcome,
-		struct ripc_counts *counts);
+int ripc__fanout_end(struct fanout *fanout, uint32_t *outcome, struct ripc_counts *counts);
 /* The resolver knows all members. */
 void ripc__fanouts_gathered(struct ripc_context *ctx, uint64_t group);
 /* Cancels those of the service with this cookie. True: there was one. */
@@ -69,6 +68,8 @@ void ripc__delivery_ended(struct outgoing *outgoing);
 /* The member has been silent about the message for a while. */
 void ripc__delivery_silent(const struct outgoing *outgoing);
 void ripc__fanout_told(struct message *message);
+/* The application never receives it: references that would be the application's are dropped. */
+void ripc__fanout_untold(struct message *message);
 
 /* The fanout of a COMPLETION; NULL: it is none of a group. */
 const struct fanout *ripc__fanout_of(const struct ripc_msg *completion);

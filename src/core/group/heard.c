@@ -9,6 +9,8 @@
  *
  * What is known of a stream begins with the first copy, which may overtake the packet that tells of
  * the stream, and is kept as long as the partner: so that no short comes both ways, in any order.
+ * A sender whose address has changed may have two partner objects here, one for each address: it
+ * sends STREAM and copies by one of them, and only this one hears.
  */
 #include "heard.h"
 
@@ -19,6 +21,7 @@
 #include "core/objects.h"
 #include "core/partner/packet.h"
 #include "core/partner/partner.h"
+#include "core/partner/token.h"
 #include "core/peer/path.h"
 #include "core/receive/short.h"
 #include "core/upcalls.h"
@@ -30,6 +33,7 @@
 #include "util/map.h"
 
 #define HEARD_MAX 4096u     /* streams of a context */
+#define WINDOW    64        /* numbers that struct numbers knows */
 #define UNKNOWN   (1ull << 32) /* stands for the upper half of a number, until STREAM tells it */
 
 struct heard {
@@ -70,6 +74,12 @@ static struct heard *heard_of(const struct partner *partner, uint64_t group)
 	return heard;
 }
 
+/* Nothing of the stream has come for so long that its numbers may be anywhere. */
+static bool is_stale(const struct heard *heard)
+{
+	return heard->partner->service->ctx->now_us - heard->used_us >= PARTNER_IDLE_US;
+}
+
 static void answer(struct heard *heard)
 {
 	struct wire_packet packet;
@@ -78,6 +88,74 @@ static void answer(struct heard *heard)
 	packet.stream = (struct wire_stream){heard->group, heard->token, heard->top};
 	ripc__partner_header(heard->partner, &packet, WIRE_HEARD);
 	ripc__partner_send(heard->partner, &packet);
+}
+
+/* Nothing that goes to many counts here any more, until STREAM comes; the sender is told so. */
+static void stop(struct heard *heard)
+{
+	if (!heard->given)
+		return;
+	heard->top = heard->given = 0;
+	if (heard->partner->state == PARTNER_READY)
+		answer(heard);
+}
+
+/*
+ * Can both be one sender? Anybody may claim any incarnation: what is not resolved has no effect on
+ * what is.
+ */
+static bool may_be_same(const struct heard *heard, const struct heard *other)
+{
+	const struct partner *one = heard->partner, *two = other->partner;
+
+	return two->service == one->service && two->incarnation == one->incarnation &&
+		other->group == heard->group && two->id == one->id && one->peer && two->peer &&
+		two->peer->context == one->peer->context && (one->resolved || !two->resolved);
+}
+
+/* The next one after this of all, by another partner of the same sender. */
+static struct heard *next_of_sender(const struct heard *heard, struct heard *after)
+{
+	while (after && (after == heard || !may_be_same(heard, after)))
+		after = after->same;
+	return after;
+}
+
+static struct heard *others(const struct heard *heard)
+{
+	return next_of_sender(heard, first_of(heard->partner->service->ctx,
+		heard->partner->incarnation, heard->group));
+}
+
+/* The sender goes by this partner now: the others do not hear any more. */
+static void others_stop(struct heard *heard)
+{
+	for (struct heard *other = others(heard); other; other = next_of_sender(heard, other->same))
+		stop(other);
+}
+
+/*
+ * Shorts that have come by others count as come, up to this number. Numbers that are far away are
+ * ignored: the others may be liars, who must not keep much away from this one.
+ */
+static void others_lend(struct heard *heard, uint64_t most)
+{
+	for (struct heard *other = others(heard); other;
+			other = next_of_sender(heard, other->same)) {
+		struct numbers numbers = other->numbers;
+		int32_t ahead = (int32_t)((uint32_t)numbers.top - (uint32_t)heard->numbers.top);
+
+		if (is_stale(other) || ahead <= -WINDOW || ahead >= WINDOW)
+			continue;
+		numbers.top = heard->numbers.top + (uint64_t)(int64_t)ahead;
+		if (numbers.top > most) {
+			uint64_t beyond = numbers.top - most;
+
+			numbers.seen = beyond < WINDOW ? numbers.seen >> beyond : 0;
+			numbers.top = most;
+		}
+		ripc__numbers_join(&heard->numbers, &numbers);
+	}
 }
 
 /* ---- coming and going -------------------------------------------------------------------- */
@@ -109,12 +187,6 @@ static struct heard *heard_add(struct partner *partner, uint64_t group)
 	return heard;
 }
 
-/* Nothing of the stream has come for so long that its numbers may be anywhere. */
-static bool is_stale(const struct heard *heard)
-{
-	return heard->partner->service->ctx->now_us - heard->used_us >= PARTNER_IDLE_US;
-}
-
 struct numbers *ripc__heard_copy(struct partner *partner, const struct wire_packet *packet,
 		uint64_t *number)
 {
@@ -134,7 +206,9 @@ struct numbers *ripc__heard_copy(struct partner *partner, const struct wire_pack
 	if (is_new || is_stale(heard)) {
 		heard->token = heard->given = heard->top = 0;
 		heard->numbers = (struct numbers){.top = UNKNOWN + value};
+		others_lend(heard, UNKNOWN + value + WINDOW - 1); /* more copies may have waited */
 	}
+	others_stop(heard);
 	ahead = (int32_t)(value - (uint32_t)heard->numbers.top);
 	heard->used_us = now_us;
 	*number = heard->numbers.top + (uint64_t)(int64_t)ahead;
@@ -215,11 +289,8 @@ static void leave(struct ripc_service *service, uint64_t group)
 	list_for_each(node, &service->ctx->heard) {
 		struct heard *heard = list_entry(node, struct heard, node);
 
-		if (heard->partner->service != service || heard->group != group || !heard->given)
-			continue;
-		heard->top = heard->given = 0;
-		if (heard->partner->state == PARTNER_READY)
-			answer(heard);
+		if (heard->partner->service == service && heard->group == group)
+			stop(heard);
 	}
 }
 
@@ -286,6 +357,9 @@ static void stream_told(struct partner *partner, const struct wire_packet *packe
 	}
 	if (!heard->token)
 		begin(heard, stream);
+	if (!heard->given)
+		others_lend(heard, stream->number);
+	others_stop(heard);
 	heard->used_us = partner->service->ctx->now_us;
 	heard->given = partner->token_in;
 	answer(heard);

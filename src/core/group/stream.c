@@ -21,9 +21,9 @@
 #include "core/base/base.h"
 #include "core/net/backend.h"
 #include "core/objects.h"
+#include "core/partner/find.h"
 #include "core/partner/packet.h"
 #include "core/partner/partner.h"
-#include "core/partner/token.h"
 #include "core/peer/path.h"
 #include "core/resolve/resolver.h"
 #include "core/wire/encode.h"
@@ -160,21 +160,18 @@ static struct stream *stream_new(struct ripc_service *service, uint64_t group)
 
 /* ---- telling the members ----------------------------------------------------------------- */
 
-/* The member's partner, if it can be told of a stream; else NULL. */
+/*
+ * The member's partner, if it can be told of a stream; else NULL. It is the one by which copies go:
+ * the member compares the numbers of these two.
+ */
 static struct partner *partner_of(const struct ripc_service *service,
 		const struct ripc__member *member)
 {
-	struct ripc_context *ctx = service->ctx;
-	struct partner *partner;
+	struct partner *partner = ripc__find_known_member(service, member);
 
-	for (uint32_t place = 0; (partner = ripc__pair_at(ctx, service->incarnation,
-			member->incarnation, place)); place++) {
-		if (partner->resolved && !partner->dead && partner->state == PARTNER_READY &&
-				!partner->peer->opening &&
-				ripc__peer_device(ctx, partner->peer)->ops->many.open)
-			return partner;
-	}
-	return NULL;
+	return partner && partner->resolved && !partner->dead &&
+		partner->state == PARTNER_READY && !partner->peer->opening &&
+		ripc__peer_device(service->ctx, partner->peer)->ops->many.open ? partner : NULL;
 }
 
 static void route_open(struct stream *stream, struct partner *partner)

@@ -6,8 +6,10 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "util/hex.h"
@@ -19,22 +21,71 @@ static bool is_trusted(uid_t owner)
 	return owner == geteuid() || owner == 0;
 }
 
-/* Is it such as nobody else can have chosen, or, if it is secret, read? */
+/* Is this process a member of the group? */
+static bool is_own_group(gid_t group)
+{
+	int n = getgroups(0, NULL);
+	gid_t *groups = n > 0 ? malloc((size_t)n * sizeof(*groups)) : NULL;
+	bool is_member = group == getegid();
+
+	n = groups ? getgroups(n, groups) : 0;
+	for (int i = 0; i < n && !is_member; i++)
+		is_member = groups[i] == group;
+	free(groups);
+	return is_member;
+}
+
+/*
+ * Mode bits that a secret file may not have. The group of a file of root's may read it if this
+ * process is a member: a container that does not run as root gets its secrets so.
+ */
+static mode_t forbidden_of(const struct stat *status)
+{
+	return status->st_uid == 0 && is_own_group(status->st_gid) ? 037 : 077;
+}
+
+static int owner_check(const char *path, const struct stat *status, char why[KEY_WHY])
+{
+	if (is_trusted(status->st_uid))
+		return 0;
+	snprintf(why, KEY_WHY, "%.180s belongs to another user: chown it", path);
+	return -EACCES;
+}
+
+/* Can nobody else have chosen it, or, if it is secret, read it? */
 static int status_check(const char *path, const struct stat *status, bool secret, char why[KEY_WHY])
 {
-	mode_t forbidden = secret ? 077 : 022;
+	unsigned int mode = status->st_mode & 0777;
+	int error = owner_check(path, status, why);
 
-	if (!is_trusted(status->st_uid)) {
-		snprintf(why, KEY_WHY, "%.180s belongs to another user: chown it", path);
-		return -EACCES;
-	}
-	if (status->st_mode & forbidden) {
-		snprintf(why, KEY_WHY, "%.160s can be %s by others (mode %03o): chmod %s it", path,
-			secret ? "read" : "written", (unsigned int)status->st_mode & 0777,
-			secret ? "go=" : "go-w");
-		return -EACCES;
-	}
-	return 0;
+	if (error || !(mode & (secret ? forbidden_of(status) : 022)))
+		return error;
+	if (secret)
+		snprintf(why, KEY_WHY, "%.80s is open to others (mode %04o, group %u): chmod go= "
+			"it, or, if root owns it, use mode 0440 and a group of this process "
+			"(Kubernetes: defaultMode, fsGroup)", path, mode,
+			(unsigned int)status->st_gid);
+	else
+		snprintf(why, KEY_WHY, "%.160s can be written by others (mode %04o): chmod go-w it",
+			path, mode);
+	return -EACCES;
+}
+
+/* Describes errno. */
+static int open_error(const char *path, char why[KEY_WHY])
+{
+	int error = -errno;
+	struct stat status;
+
+	if (error == -EACCES && stat(path, &status) == 0)
+		snprintf(why, KEY_WHY, "%.80s: %s (mode %04o, user %u, group %u): chown it to the "
+			"user of this process, or, if root owns it, to a group of the process "
+			"(Kubernetes: fsGroup)", path, strerror(EACCES),
+			(unsigned int)status.st_mode & 0777, (unsigned int)status.st_uid,
+			(unsigned int)status.st_gid);
+	else
+		snprintf(why, KEY_WHY, "%.160s: %s", path, strerror(-error));
+	return error;
 }
 
 /* text has FILE_MAX bytes. Returns how many there are, without a final zero. */
@@ -65,11 +116,8 @@ static int file_read(const char *path, bool secret, char *text, char why[KEY_WHY
 	struct stat status;
 	int n;
 
-	if (fd < 0) {
-		n = -errno;
-		snprintf(why, KEY_WHY, "%.160s: %s", path, strerror(errno));
-		return n;
-	}
+	if (fd < 0)
+		return open_error(path, why);
 	if (fstat(fd, &status) || !S_ISREG(status.st_mode)) {
 		snprintf(why, KEY_WHY, "%.160s is no file", path);
 		n = -EINVAL;
@@ -220,6 +268,17 @@ static int secrets_read(const char *path, struct key_dir *dir, char why[KEY_WHY]
 	return error;
 }
 
+/*
+ * Is it root's, and mounted read only? Kubernetes mounts a volume of secrets so, and gives its
+ * directory mode 1777: only root has put files there.
+ */
+static bool is_fixed_by_root(const char *path, const struct stat *status)
+{
+	struct statvfs system;
+
+	return status->st_uid == 0 && statvfs(path, &system) == 0 && system.f_flag & ST_RDONLY;
+}
+
 static int dir_check(const char *path, char why[KEY_WHY])
 {
 	struct stat status;
@@ -235,7 +294,7 @@ static int dir_check(const char *path, char why[KEY_WHY])
 		snprintf(why, KEY_WHY, "%.160s is no directory: ripc key new makes one", path);
 		return -ENOTDIR;
 	}
-	return status_check(path, &status, false, why);
+	return is_fixed_by_root(path, &status) ? 0 : status_check(path, &status, false, why);
 }
 
 int ripc__key_dir_read(const char *path, struct cipher_box *box, struct key_dir *dir,

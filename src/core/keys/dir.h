@@ -2,7 +2,8 @@
 /*
  * The directory of keys that a context works with (ripc_config.keys):
  *
- *   private       the X25519 key, 64 hexadecimal digits; no other user may read it
+ *   private       the X25519 key, 64 hexadecimal digits; no other user may read it, except,
+ *                 if root owns it, a group that this process is in; so for the secrets
  *   secret        64 hexadecimal digits, the same for all members of the deployment
  *   secret.next   the next secret, while all are replaced: its holders are members, too
  *   secret.old    the one before, once the next one is in use: the same

@@ -326,7 +326,7 @@ static int initiator_done(struct seal *seal, struct handshake *handshake, struct
 	if (!session)
 		return -ENOMEM;
 	session->their_index = says->index;
-	member->their_reset = (uint32_t)says->reset;
+	session->their_reset = (uint32_t)says->reset;
 	member->is_stale = false;
 	ripc__session_use(seal, session);
 	return 0;
@@ -448,7 +448,7 @@ static void responder_done(struct seal *seal, struct member *member, struct nois
 	if (!session)
 		return;
 	session->their_index = said->index;
-	member->their_reset = (uint32_t)said->reset;
+	session->their_reset = (uint32_t)said->reset;
 	member->next = says->index;
 	member->is_refused = member->is_stale = false;
 }
@@ -589,8 +589,8 @@ static struct member *sent_by(struct seal *seal, uint32_t their_index, uint64_t 
 }
 
 /*
- * The member's context has lost the session: our next datagram to it begins a handshake, such as
- * one that is sent again for want of an answer. Once in a session, as UNKNOWN can be replayed.
+ * The member's context has lost the session: each datagram to it begins a handshake, unless one is
+ * under way, until another session is in use. An UNKNOWN that is replayed changes nothing more.
  */
 static void session_lost(struct member *member)
 {
@@ -619,7 +619,7 @@ static const struct member *unknown_input(struct seal *seal, const uint8_t *byte
 
 	if (!member)
 		return NULL;
-	if (ripc__is_equal(&member->their_reset, &reset, sizeof(reset))) {
+	if (ripc__is_equal(&member->current->their_reset, &reset, sizeof(reset))) {
 		session_lost(member);
 		return NULL;
 	}

@@ -205,6 +205,11 @@ uint32_t ripc__session_age_ms(const struct seal *seal, const struct session *ses
 	return now_ms(seal) - session->born_ms;
 }
 
+uint32_t ripc__session_used_ms(const struct seal *seal, const struct session *session)
+{
+	return now_ms(seal) - session->used_ms;
+}
+
 static bool is_fresh(const struct seal *seal, const struct session *session)
 {
 	return ripc__session_age_ms(seal, session) < REJECT_MS && session->sent < REJECT_COUNT;
@@ -280,6 +285,7 @@ void ripc__session_use(struct seal *seal, struct session *session)
 	ripc__session_end(seal, ripc__session_by(seal, member->previous));
 	member->previous = member->current ? member->current->index : 0;
 	member->current = session;
+	session->used_ms = now_ms(seal);
 	member->is_unanswered = false;
 	/* It was agreed before our keys changed: what is lacking may come with the next one. */
 	member->lacks &= member->is_stale;

@@ -60,7 +60,6 @@ struct member {
 	uint64_t stamp;         /* of its last handshake */
 	uint32_t previous, next; /* sessions, by their index; 0: none */
 	uint32_t handshake;     /* ours, on its way, by its index; 0: none */
-	uint32_t their_reset;   /* of the last session, its first bytes: UNKNOWN must show it */
 	uint32_t routes : 16;
 	uint32_t net : 3;       /* of seal->nets: by which it was last met */
 	bool is_refused : 1;    /* lately */
@@ -139,6 +138,8 @@ bool ripc__member_is_ready(const struct seal *seal, const struct member *member)
 /* Draws an index that no session and no handshake has. */
 uint32_t ripc__index_draw(struct seal *seal);
 uint32_t ripc__session_age_ms(const struct seal *seal, const struct session *session);
+/* For how long we have sealed with the session. */
+uint32_t ripc__session_used_ms(const struct seal *seal, const struct session *session);
 /* Makes a session; both ends have its keys. NULL: no memory. */
 struct session *ripc__session_make(struct seal *seal, struct member *member, uint32_t index,
 		uint8_t cipher, const struct noise_keys *keys, bool is_initiator);

@@ -16,10 +16,12 @@
 #include <unistd.h>
 
 #include "capability.h"
+#include "core/base/base.h"
 #include "core/net/crypto.h"
 #include "dir.h"
 #include "noise.h"
 #include "util/hex.h"
+#include "util/system/mapping.h"
 
 static int crypto_open(struct cipher_box *box, char *why)
 {
@@ -69,8 +71,11 @@ static bool is_there(const struct place *place, const char *name)
 
 static int write_text(int fd, const char *text, size_t len)
 {
-	ssize_t n = write(fd, text, len);
+	ssize_t n;
 
+	if (ripc__is_over_file_limit(len))
+		return -EFBIG;
+	n = write(fd, text, len);
 	if (n >= 0 && (size_t)n < len)
 		return -ENOSPC;
 	return n < 0 || fsync(fd) ? -errno : 0;
@@ -250,14 +255,18 @@ int ripc_keys_grant(const char *dir, const struct ripc_grant *grant, char *text,
 	uint8_t bytes[CAPABILITY_LEN], secret[32];
 	struct capability capability;
 	struct cipher_box box = {0};
-	int error;
+	struct ripc_grant own;
+	int error = ripc__struct_take(&own, sizeof(own), grant,
+		offsetof(struct ripc_grant, reserved) + sizeof(own.reserved));
 
-	if (!dir || !grant || !text || !why || grant->size < sizeof(*grant) || !grant->key ||
-			!grant->what || grant->what & ~(RIPC_MAY_BE | RIPC_MAY_SEND))
+	if (error)
+		return error;
+	if (!dir || !text || !why || !own.key || !own.what || own.reserved ||
+			own.what & ~(RIPC_MAY_BE | RIPC_MAY_SEND))
 		return -EINVAL;
-	capability = (struct capability){.what = (uint8_t)grant->what, .id = grant->id,
-		.until_s = grant->until_s};
-	if (strlen(grant->key) != 64 || !ripc__hex_read(grant->key, capability.holder, 32)) {
+	capability = (struct capability){.what = (uint8_t)own.what, .id = own.id,
+		.until_s = own.until_s};
+	if (strlen(own.key) != 64 || !ripc__hex_read(own.key, capability.holder, 32)) {
 		snprintf(why, RIPC_KEYS_WHY, "the holder's key is not 64 hexadecimal digits, "
 			"as its file \"public\" has them");
 		return -EINVAL;

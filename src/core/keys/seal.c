@@ -328,6 +328,14 @@ void ripc__sealed_refused(const void *route)
 	ripc__sealed_member_of(route)->lacks = true;
 }
 
+bool ripc__sealed_changed(const struct seal *seal, const void *route, uint64_t within_us)
+{
+	const struct member *member = ripc__sealed_member_of(route);
+
+	return member->current &&
+		ripc__session_used_ms(seal, member->current) <= within_us / 1000;
+}
+
 bool ripc__sealed_lets_send(const struct seal *seal, const void *route, uint64_t from,
 		uint64_t group)
 {

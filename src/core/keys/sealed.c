@@ -263,7 +263,7 @@ static void rekey_if_due(struct sealed_port *port, void *route, struct member *m
 	struct ripc__addr addr;
 
 	if (ripc__session_age_ms(seal, session) < wait_ms && session->sent < REKEY_COUNT &&
-			!member->is_stale)
+			!member->is_stale && !session->is_lost)
 		return;
 	if (member->handshake)
 		return;

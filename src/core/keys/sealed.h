@@ -66,6 +66,8 @@ enum sealed_right {
 int ripc__sealed_rights(struct seal *seal, const void *route, uint64_t own, uint64_t other);
 /* The member has refused what we sent to it. */
 void ripc__sealed_refused(const void *route);
+/* Did we begin to seal with the present session within the last so many us? To a millisecond. */
+bool ripc__sealed_changed(const struct seal *seal, const void *route, uint64_t within_us);
 /* The log speaks of a member that sends as service from to our service to and may not. */
 void ripc__sealed_say_denied(struct seal *seal, const void *route, uint64_t from, uint64_t to);
 /*

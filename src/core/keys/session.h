@@ -34,8 +34,9 @@ struct session {
 	};
 	uint32_t sent;       /* the next datagram's counter */
 	uint32_t next;       /* one above the highest counter that came */
-	uint32_t born_ms;
+	uint32_t born_ms, used_ms; /* when it was made; when we began to seal with it */
 	uint32_t index, their_index;
+	uint32_t their_reset; /* the first bytes of what an UNKNOWN about this session must show */
 	uint8_t cipher;      /* enum ripc__cipher */
 	uint8_t slots[2];    /* the slots that its ciphers last had: sealing, unsealing */
 	bool is_initiator : 1, is_ring : 1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Mapping, faulting in and measuring memory, for the pool. Owns nothing. The memfd's descriptor
- * is closed as soon as it is mapped unless the memory is to be shared: descriptors are few.
+ * Mapping, faulting in and measuring memory, for the pool. Owns nothing. Memory that is not to be
+ * shared has no descriptor: descriptors are few.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "memory.h"
@@ -18,6 +19,9 @@
 
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010 /* Linux 5.1 */
+#endif
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22 /* Linux 5.14 */
 #endif
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
@@ -40,78 +44,108 @@ size_t ripc__memory_round(size_t len)
 
 /* ---- mapping ----------------------------------------------------------------------------- */
 
+/* -1: no file can be had. The memory is then of the same kind, but cannot be shared. */
 static int open_memfd(size_t len)
 {
-	int fd, err;
+	int fd = ripc__memfd();
 
-	if (len > PTRDIFF_MAX)
-		return -ENOMEM; /* no mapping is so long */
-	fd = ripc__memfd();
-	if (fd < 0)
-		return fd;
-	if (ftruncate(fd, (off_t)len) < 0) {
-		err = -errno;
+	if (fd >= 0 && ripc__memfd_size(fd, len, false)) {
 		close(fd);
-		return err;
+		fd = -1;
 	}
-	return fd;
+	return fd < 0 ? -1 : fd;
+}
+
+/* Also shared memory without a name is a file of the system, which may have none left (ENFILE). */
+static void *map_fixed(uint8_t *at, size_t len, int fd)
+{
+	const int access = PROT_READ | PROT_WRITE, nameless = MAP_FIXED | MAP_ANONYMOUS;
+	void *mapped;
+
+	if (fd >= 0)
+		return mmap(at, len, access, MAP_SHARED | MAP_FIXED, fd, 0);
+	mapped = mmap(at, len, access, MAP_SHARED | nameless, -1, 0);
+	return mapped != MAP_FAILED || errno != ENFILE ? mapped :
+		mmap(at, len, access, MAP_PRIVATE | nameless, -1, 0);
 }
 
 static int map_over(uint8_t *at, size_t len, int fd)
 {
-	void *mapped = mmap(at, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0);
+	void *mapped = map_fixed(at, len, fd);
 
 	if (mapped == MAP_FAILED || madvise(at, len, MADV_DONTFORK) < 0)
 		return -errno;
 	return 0;
 }
 
-static int map_memfd(size_t len, size_t align, void **memory, int *fd_out)
+static int map_aligned(size_t len, size_t align, int fd, void **memory)
 {
 	uint8_t *at = NULL;
-	int fd, err;
+	int err = ripc__reserve(len, align, &at);
 
-	fd = open_memfd(len);
-	if (fd < 0)
-		return fd;
-	err = ripc__reserve(len, align, &at);
 	if (err)
-		goto close_memfd;
+		return err;
 	err = map_over(at, len, fd);
 	if (err) {
 		munmap(at, len);
-		goto close_memfd;
+		return err;
 	}
 	/* Before Linux 6.1 only this gives large pages, and only where the system allows it. */
 	if (len >= align)
 		(void)madvise(at, len, MADV_HUGEPAGE);
 	*memory = at;
-	*fd_out = fd;
 	return 0;
-close_memfd:
-	close(fd);
-	return err;
 }
 
 int ripc__memory_map(size_t len, size_t align, void **memory)
 {
-	int fd, err = map_memfd(len, align, memory, &fd);
+	return len > PTRDIFF_MAX ? -ENOMEM : map_aligned(len, align, -1, memory);
+}
 
-	if (!err)
-		close(fd);
-	return err;
+/*
+ * A child of fork() finds zeros. The child can then read from a message of its parent that it is
+ * none of the child's (ripc_msg_free()). Where the kernel does not clear the memory, the child does
+ * not get the mapping.
+ */
+static int keep_from_children(uint8_t *at, size_t len)
+{
+	if (madvise(at, len, MADV_WIPEONFORK) == 0 && ripc__memory_heeds_advice(at))
+		return 0;
+	return madvise(at, len, MADV_DONTFORK);
+}
+
+int ripc__memory_map_private(size_t len, size_t align, void **memory)
+{
+	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
+	uint8_t *at = NULL;
+	int err = ripc__reserve(len, align, &at);
+
+	if (err)
+		return err;
+	if (mmap(at, len, PROT_READ | PROT_WRITE, flags, -1, 0) == MAP_FAILED ||
+			keep_from_children(at, len)) {
+		err = -errno;
+		munmap(at, len);
+		return err;
+	}
+	(void)madvise(at, len, MADV_NOHUGEPAGE); /* memory is taken step by step (pool.c) */
+	*memory = at;
+	return 0;
 }
 
 int ripc__memory_map_shared(size_t len, size_t align, void **memory, int *fd)
 {
 	int seals = F_SEAL_FUTURE_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
-	int err = map_memfd(len, align, memory, fd);
+	int made = len > PTRDIFF_MAX ? -1 : open_memfd(len);
+	int err = len > PTRDIFF_MAX ? -ENOMEM : map_aligned(len, align, made, memory);
 
 	/* The owner's mapping stays writable. */
-	if (!err && fcntl(*fd, F_ADD_SEALS, seals)) {
-		close(*fd);
-		*fd = -1;
+	if (made >= 0 && (err || fcntl(made, F_ADD_SEALS, seals))) {
+		close(made);
+		made = -1;
 	}
+	if (!err)
+		*fd = made;
 	return err;
 }
 
@@ -142,6 +176,38 @@ static int populate_by_word(uint8_t *at, size_t len)
 		if (syscall(SYS_futex, &none, FUTEX_WAKE_OP | FUTEX_PRIVATE_FLAG, 0, 0,
 				at + offset, FUTEX_OP(FUTEX_OP_ADD, 0, FUTEX_OP_CMP_EQ, 0)) < 0)
 			return -ENOMEM;
+	}
+	return 0;
+}
+
+/* One system call for all pages; false: not known. */
+static bool can_populate(void *memory, size_t len)
+{
+	uint8_t *at = (uint8_t *)((uintptr_t)memory & ~(uintptr_t)(page_len() - 1));
+
+	return madvise(at, (size_t)((uint8_t *)memory + len - at), MADV_POPULATE_READ) == 0 &&
+		ripc__memory_heeds_advice(at);
+}
+
+/*
+ * FUTEX_WAIT compares the word with another value and returns, or with the same value finds its
+ * time over. Neither needs a descriptor, a signal handler or a right beside those of the process.
+ */
+int ripc__memory_probe(void *memory, size_t len)
+{
+	static const struct timespec at_once = {0};
+	uintptr_t page = page_len(), end = (uintptr_t)memory + len;
+	uintptr_t at = (uintptr_t)memory & ~(uintptr_t)3;
+
+	if (can_populate(memory, len))
+		return 0;
+	while (at < end) {
+		long error = syscall(SYS_futex, at, FUTEX_WAIT | FUTEX_PRIVATE_FLAG, 0x9e3779b9u,
+			&at_once);
+
+		if (error < 0 && errno == EFAULT)
+			return -EFAULT;
+		at = (at & -page) + page;
 	}
 	return 0;
 }

@@ -10,14 +10,20 @@
 /* len rounded up to whole pages. */
 size_t ripc__memory_round(size_t len);
 /*
- * Maps len bytes (whole pages) of a new memfd at a multiple of align (a power of two, at least
- * a page). A child of fork() does not get the mapping. -ENOMEM, -EMFILE and what memfd_create(2)
- * may say.
+ * Maps len bytes (whole pages) of new memory at a multiple of align (a power of two, at least
+ * a page). A child of fork() does not get the mapping. -ENOMEM.
  */
 int ripc__memory_map(size_t len, size_t align, void **memory);
 /*
+ * As ripc__memory_map(), for memory of this process alone: there is no memfd, and no large pages. A
+ * child of fork() finds zeros there.
+ */
+int ripc__memory_map_private(size_t len, size_t align, void **memory);
+/*
  * As ripc__memory_map(), for memory to be shared. *fd is open and sealed: no other process can
- * write to the memfd, and none can shorten it. *fd -1: the kernel has no such seal.
+ * write to the memfd, and none can shorten it. *fd -1: the kernel has no such seal, or there is
+ * no memfd of this length (memfd_create(2) is refused, no descriptor is left, RLIMIT_FSIZE is
+ * lower); the memory cannot be shared then, and is otherwise the same.
  */
 int ripc__memory_map_shared(size_t len, size_t align, void **memory, int *fd);
 void ripc__memory_unmap(void *memory, size_t len);
@@ -28,6 +34,8 @@ int ripc__memory_fault(void *memory, size_t len);
  * False: the result of madvise(2) for this page must not be trusted.
  */
 bool ripc__memory_heeds_advice(void *page);
+/* Can each page of the memory be read? Reads one word of each. -EFAULT: no. */
+int ripc__memory_probe(void *memory, size_t len);
 /* Bytes: half of the machine's memory, or half of the control group's limit if that is less. */
 uint64_t ripc__memory_half(void);
 

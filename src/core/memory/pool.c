@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The buffer pool of pool.h. Owns the slabs (mappings of memfds, each at a multiple of 2 MiB),
- * what is known about their blocks, and the registered foreign memory.
+ * The buffer pool of pool.h. Owns the slabs (mappings, each at a multiple of 2 MiB, of memfds where
+ * they are big), what is known about their blocks, and the registered foreign memory.
  *
  * A small slab is 2 MiB cut into blocks of one size class; a big slab is one block. What is
- * known about blocks lies apart from them in private memory, because slabs are to be shared
+ * known about blocks lies apart from them in private memory, because big slabs are to be shared
  * with other processes, which must not be able to alter it. An address is looked up by its
  * 2 MiB chunk in a hash, so memory that is not ours is never touched.
  *
@@ -85,6 +85,11 @@ static struct place block_take(struct ripc__pool *pool, struct slab *slab)
 	return place;
 }
 
+static uint64_t idle_max(const struct ripc__pool *pool)
+{
+	return pool->ended ? 0 : IDLE_MAX;
+}
+
 static void block_give(struct ripc__pool *pool, struct place place, struct list *dead)
 {
 	struct slab *slab = place.slab;
@@ -105,8 +110,8 @@ static void block_give(struct ripc__pool *pool, struct place place, struct list 
 		ripc__idle_enter(pool, slab);
 		if (slab->share_id && (slab->reader != slab->from || slab->reader == MANY))
 			ripc__slab_withdraw(pool, slab, dead);
-		if (pool->idle_bytes > IDLE_MAX)
-			ripc__trim_idle(pool, IDLE_MAX, dead);
+		if (pool->idle_bytes > idle_max(pool))
+			ripc__trim_idle(pool, idle_max(pool), dead);
 	}
 }
 
@@ -348,20 +353,76 @@ int ripc__pool_ref(struct ripc__pool *pool, const void *buf)
 	return err;
 }
 
+/* With the lock: was the pool left, and is nothing left in it? Only one thread ever finds that. */
+static bool is_over(const struct ripc__pool *pool)
+{
+	return pool->ended && !pool->used && !pool->n_holders;
+}
+
+static void finish(struct ripc__pool *pool)
+{
+	void (*ended)(void *arg) = pool->ended;
+	void *arg = pool->ended_arg;
+
+	ripc__pool_close(pool);
+	ended(arg);
+}
+
 int ripc__pool_free(struct ripc__pool *pool, const void *buf)
 {
+	bool over = false;
 	struct place place;
 	struct list dead;
 
 	list_init(&dead);
 	ripc__pool_lock(pool);
 	place = find(pool, buf);
-	if (place.slab && --place.slab->blocks[place.index] == 0)
+	if (place.slab && --place.slab->blocks[place.index] == 0) {
 		block_give(pool, place, &dead);
-	ripc__pool_unlock(pool);
+		over = is_over(pool);
+	}
+	ripc__pool_unlock(pool); /* the last access, unless it is over: others may close it now */
 	if (!list_empty(&dead))
 		ripc__slabs_destroy(&dead);
+	if (over)
+		finish(pool);
 	return place.slab ? 0 : -EINVAL;
+}
+
+void ripc__pool_hold(struct ripc__pool *pool, uint32_t n)
+{
+	ripc__pool_lock(pool);
+	pool->n_holders += n;
+	ripc__pool_unlock(pool);
+}
+
+void ripc__pool_drop(struct ripc__pool *pool)
+{
+	bool over;
+
+	ripc__pool_lock(pool);
+	pool->n_holders--;
+	over = is_over(pool);
+	ripc__pool_unlock(pool);
+	if (over)
+		finish(pool);
+}
+
+void ripc__pool_leave(struct ripc__pool *pool, void (*ended)(void *arg), void *arg)
+{
+	struct list dead;
+	bool over;
+
+	list_init(&dead);
+	ripc__pool_lock(pool);
+	pool->ended = ended;
+	pool->ended_arg = arg;
+	ripc__trim_idle(pool, 0, &dead);
+	over = is_over(pool);
+	ripc__pool_unlock(pool);
+	ripc__slabs_destroy(&dead);
+	if (over)
+		finish(pool);
 }
 
 uint32_t ripc__pool_refs(struct ripc__pool *pool, const void *buf)
@@ -466,6 +527,11 @@ int ripc__pool_register(struct ripc__pool *pool, void *buf, size_t len)
 	ripc__pool_lock(pool);
 	err = meets_slab(pool, buf, len) ? -EEXIST : ripc__foreign_add(&pool->foreign, buf, len);
 	ripc__pool_unlock(pool);
+	if (err)
+		return err;
+	err = ripc__memory_probe(buf, len); /* takes long where there are many pages */
+	if (err)
+		ripc__pool_unregister(pool, buf);
 	return err;
 }
 

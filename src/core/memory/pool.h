@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The buffer pool: reference-counted buffers cut from 2 MiB-aligned, memfd-backed slabs, in
- * size classes; a big buffer has its own slab. Finding the block of an address costs O(1) and
+ * The buffer pool: reference-counted buffers cut from 2 MiB-aligned slabs, in size classes; a big
+ * buffer has its own slab, of a memfd. Finding the block of an address costs O(1) and
  * never touches memory that is not the pool's. Thread-safe if opened so.
  */
 #ifndef RIPC_POOL_H
@@ -23,8 +23,16 @@ int ripc__pool_open(uint64_t limit, bool locked, struct ripc__pool **pool);
 /* Unmaps everything; live blocks become invalid. */
 void ripc__pool_close(struct ripc__pool *pool);
 /*
+ * Closes the pool when its last live block is freed and its last holder has left; then calls
+ * ended(arg). Perhaps at once. Until then only _ref, _refs, _free, _hold and _drop may be called.
+ */
+void ripc__pool_leave(struct ripc__pool *pool, void (*ended)(void *arg), void *arg);
+/* n holders more, of which each keeps a pool that is left as a live block does; one less. */
+void ripc__pool_hold(struct ripc__pool *pool, uint32_t n);
+void ripc__pool_drop(struct ripc__pool *pool);
+/*
  * Allocates a block with one reference, 64-byte aligned; len 0 gives a block, too. Up to 4 MiB of
- * the block are faulted in. -ENOMEM: limit reached or no memory; -EMFILE.
+ * the block are faulted in. -ENOMEM: limit reached or no memory.
  */
 int ripc__pool_alloc(struct ripc__pool *pool, size_t len, void **buf);
 /*

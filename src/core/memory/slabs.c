@@ -21,6 +21,7 @@ static int slab_new(size_t len, size_t block_len, bool keep, struct slab **slab)
 		return -ENOMEM;
 	s->fd = -1;
 	err = keep ? ripc__memory_map_shared(len, CHUNK, (void **)&s->base, &s->fd) :
+		len > block_len ? ripc__memory_map_private(len, CHUNK, (void **)&s->base) :
 		ripc__memory_map(len, CHUNK, (void **)&s->base);
 	if (err) {
 		free(s);

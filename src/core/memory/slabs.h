@@ -48,6 +48,9 @@ struct ripc__pool {
 	uint64_t limit, used, idle_bytes, last_share_id;
 	_Atomic uint64_t taken;    /* changed with the lock, compared without */
 	uint32_t n_descriptors;
+	uint32_t n_holders;        /* of the pool beside its live blocks (ripc__pool_hold) */
+	void (*ended)(void *arg);  /* not NULL: left (ripc__pool_leave) */
+	void *ended_arg;
 	struct list partial[CLASSES];
 	struct list all, idle;
 	struct ripc__map chunks;   /* address >> CHUNK_BITS to slab */

@@ -13,6 +13,17 @@
 #include "util/list.h"
 #include "windows.h"
 
+bool ripc__returns_are_sane(const struct ripc_buffer *returns, uint32_t n)
+{
+	if (n > RIPC_ITEMS_MAX || (n && !returns))
+		return false;
+	for (uint32_t i = 0; i < n; i++) {
+		if (!ripc__mem_is_sane(&returns[i].mem) || returns[i].flags)
+			return false;
+	}
+	return true;
+}
+
 int ripc__lend(struct ripc_service *service, const struct ripc_send *request, uint64_t *id)
 {
 	*id = request->n_returns ? ripc__nonce(service->ctx) : 0;
@@ -24,12 +35,8 @@ int ripc__lend_as(struct ripc_service *service, const struct ripc_send *request,
 	size_t size = request->n_returns * sizeof(struct ripc_buffer);
 	struct lent *lent;
 
-	if (request->n_returns > RIPC_ITEMS_MAX || !request->returns)
+	if (!ripc__returns_are_sane(request->returns, request->n_returns))
 		return -EINVAL;
-	for (uint32_t i = 0; i < request->n_returns; i++) {
-		if (!ripc__mem_is_sane(&request->returns[i].mem))
-			return -EINVAL;
-	}
 	lent = malloc(sizeof(*lent) + size);
 	if (!lent)
 		return -ENOMEM;

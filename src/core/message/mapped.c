@@ -58,10 +58,13 @@ static void hold_drop(struct ripc_context *ctx, struct mapped *mapped)
 	free(hold);
 }
 
-static void mapped_free(struct mapped *mapped)
+/* When the context was closed, each one was counted as a holder of the pool (api/context.c). */
+static void mapped_free(struct ripc_context *ctx, struct mapped *mapped)
 {
 	list_remove(&mapped->node);
 	free(mapped);
+	if (ctx->is_shut)
+		ripc__pool_drop(ctx->pool);
 }
 
 /* ---- references -------------------------------------------------------------------------- */
@@ -124,18 +127,17 @@ int ripc__buffer_free(struct ripc_context *ctx, const void *buf)
 	while (mapped->n_holds > mapped->refs)
 		hold_drop(ctx, mapped);
 	if (mapped->refs == 0)
-		mapped_free(mapped);
+		mapped_free(ctx, mapped);
 	return 0;
 }
 
 void ripc__mapped_close(struct ripc_context *ctx)
 {
-	while (!list_empty(&ctx->mapped)) {
-		struct mapped *mapped = list_entry(ctx->mapped.next, struct mapped, node);
+	list_for_each(node, &ctx->mapped) {
+		struct mapped *mapped = list_entry(node, struct mapped, node);
 
 		while (mapped->n_holds)
 			hold_drop(ctx, mapped);
-		mapped_free(mapped);
 	}
 }
 

@@ -11,6 +11,7 @@
 #include "core/wire/wire.h"
 #include "mapped.h"
 #include "message.h"
+#include "queue.h"
 #include "util/list.h"
 #include "util/rare.h"
 
@@ -115,7 +116,7 @@ void ripc__message_is_call(struct message *message, const struct wire_packet *pa
 	struct ripc_msg *public = &message->public;
 
 	if (packet->call.kind == WIRE_CALL_ASKS) {
-		public->kind = RIPC_QUESTION;
+		public->kind = RIPC_REQUEST;
 		public->reply = packet->lends;
 		public->flags = packet->call.value ? RIPC_IDEMPOTENT : 0;
 		public->flags |= packet->h.type == WIRE_SHORT ? RIPC_ASKED_SHORTLY : 0;
@@ -123,17 +124,20 @@ void ripc__message_is_call(struct message *message, const struct wire_packet *pa
 		public->group = packet->lends;
 		public->reply = 0;
 	} else {
-		public->kind = RIPC_ANSWER;
+		public->kind = RIPC_REPLY;
 		public->reply = packet->replies;
 		public->status = -(int)packet->call.value; /* 0: it is no error */
 	}
 }
 
+/* A mark that is no message fills ctx->freed: no other thread puts one there any more. */
 void ripc__spares_free(struct ripc_context *ctx)
 {
-	struct message *freed = freed_take(ctx);
+	struct message *none = (struct message *)&ctx->freed, *freed;
 
-	if (freed)
+	atomic_store_explicit(&ctx->has_refs, true, memory_order_relaxed);
+	freed = atomic_exchange_explicit(&ctx->freed, none, memory_order_acq_rel);
+	if (freed && freed != none)
 		ripc__pool_free(ctx->pool, freed);
 	while (ctx->n_spares) {
 		struct list *node = list_pop(&ctx->spares);
@@ -154,23 +158,29 @@ bool ripc__message_keep(struct message *message)
 			memory_order_release, memory_order_relaxed);
 }
 
-void ripc__message_free_pool(struct message *message)
+bool ripc__message_spare(struct message *message)
 {
+	struct ripc_context *ctx = message->ctx;
 	struct ripc_msg *public = &message->public;
 
 	for (uint32_t i = 0; message->items_in_pool && i < public->n_items; i++) {
 		if (message->mapped)
-			ripc__buffer_free(message->ctx, public->items[i].iov_base);
+			ripc__buffer_free(ctx, public->items[i].iov_base);
 		else if (!public->places || public->places[i].place == RIPC_IN_POOL)
-			ripc__pool_free(message->ctx->pool, public->items[i].iov_base);
+			ripc__pool_free(ctx->pool, public->items[i].iov_base);
 	}
-	if (message->spare && message->ctx->n_spares < SPARES_MAX &&
-			!atomic_load_explicit(&message->ctx->has_refs, memory_order_relaxed)) {
-		message->ctx->n_spares++;
-		list_prepend(&message->ctx->spares, &message->node);
-		return;
-	}
-	ripc__pool_free(message->ctx->pool, message);
+	if (!message->spare || ctx->n_spares == SPARES_MAX ||
+			atomic_load_explicit(&ctx->has_refs, memory_order_relaxed))
+		return false;
+	ctx->n_spares++;
+	list_prepend(&ctx->spares, &message->node);
+	return true;
+}
+
+void ripc__message_free_pool(struct message *message)
+{
+	if (!ripc__message_spare(message))
+		ripc__pool_free(message->ctx->pool, message);
 }
 
 void ripc__message_free(struct message *message)
@@ -186,5 +196,5 @@ void ripc__message_free(struct message *message)
 	else if (message->home == MESSAGE_GROUP)
 		message->ctx->up->fanout_told(message);
 	else
-		message->queued = false;
+		ripc__service_noticed(message);
 }

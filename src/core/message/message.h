@@ -28,7 +28,8 @@ struct message {
 	enum { MESSAGE_POOL, MESSAGE_OUTGOING, MESSAGE_CALL, MESSAGE_WATCH, MESSAGE_GROUP,
 		MESSAGE_BUILTIN } home;
 	bool items_in_pool, mapped; /* each item IN_POOL is a buffer of its own; a given one */
-	bool queued;         /* MESSAGE_BUILTIN: in the queue or with the application */
+	bool queued;         /* _WATCH, _BUILTIN: in the queue or with the application */
+	bool again;          /* _BUILTIN: the same notice is due when the application frees this */
 	bool spare;          /* MESSAGE_POOL: of the size that ctx->spares keeps */
 };
 
@@ -43,9 +44,15 @@ struct message *ripc__message_whole(struct ripc_context *ctx, const struct wire_
  * answer's reply is the ID of its question.
  */
 void ripc__message_is_call(struct message *message, const struct wire_packet *packet);
+/* The context closes: frees the messages that are kept; no others are kept from now on. */
 void ripc__spares_free(struct ripc_context *ctx);
 /* Without the lock: keeps a freed short for the next one. False: there is no room for it. */
 bool ripc__message_keep(struct message *message);
+/*
+ * Frees the items of a message of home MESSAGE_POOL, and keeps the message for the next one. False:
+ * there is no room for it; its own block is still to be freed. With the lock.
+ */
+bool ripc__message_spare(struct message *message);
 /* Frees a message of home MESSAGE_POOL; a message of any home. Both with the lock. */
 void ripc__message_free_pool(struct message *message);
 void ripc__message_free(struct message *message);

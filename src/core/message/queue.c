@@ -12,6 +12,7 @@
 #include "message.h"
 #include "queue.h"
 #include "util/list.h"
+#include "util/rare.h"
 
 /* Its descriptor is readable, or not. */
 static void fd_set_readable(struct ripc_service *service, bool readable)
@@ -70,11 +71,41 @@ void ripc__queue_take_back(struct ripc_service *service, struct message *message
 
 void ripc__service_notice(struct ripc_service *service, struct message *builtin, int status)
 {
+	builtin->again = builtin->queued && list_empty(&builtin->node); /* the application has it */
 	if (builtin->queued)
 		return;
 	builtin->queued = true;
 	builtin->public.status = status;
 	ripc__service_enqueue(service, builtin);
+}
+
+void ripc__service_noticed(struct message *builtin)
+{
+	builtin->queued = false;
+	if (!builtin->again)
+		return;
+	list_for_each(node, &builtin->ctx->services) {
+		struct ripc_service *service = list_entry(node, struct ripc_service, node);
+
+		if (builtin == &service->retry || builtin == &service->conflict)
+			ripc__service_notice(service, builtin, builtin->public.status);
+	}
+}
+
+/*
+ * A NOTICE that is part of a service or watch goes to the application as a copy, so that a copy
+ * which the application keeps holds no later NOTICE back. No memory: the original itself goes, and
+ * the next one is queued when the application frees the original.
+ */
+static RIPC__RARE struct message *copy_own(struct message *own)
+{
+	struct message *copy = ripc__message_alloc(own->ctx, 0, false);
+
+	if (!copy)
+		return own;
+	copy->public = own->public;
+	own->queued = false;
+	return copy;
 }
 
 /*
@@ -118,6 +149,8 @@ struct message *ripc__queue_pop(struct ripc_service *service)
 		message->partner = NULL;
 	} else if (service->ctx->n_gaps && message->home == MESSAGE_OUTGOING) {
 		service->ctx->up->sent_handed(message);
+	} else if (message->home == MESSAGE_WATCH || message->home == MESSAGE_BUILTIN) {
+		message = copy_own(message);
 	}
 	return message;
 }

@@ -280,6 +280,15 @@ static struct partner *named_before(const struct ripc_service *service,
 	return NULL;
 }
 
+struct partner *ripc__find_known_member(const struct ripc_service *service,
+		const struct ripc__member *member)
+{
+	struct partner *current = ripc__map_get(&service->partners, member->id);
+
+	return current && current->incarnation == member->incarnation ? current :
+		named_before(service, member);
+}
+
 /* The member itself has answered. Its partner is not the one that its ID means. */
 static int rival_found(struct ripc_service *service, const struct ripc__answer *answer,
 		struct partner **partner_out)

@@ -36,6 +36,9 @@ int ripc__find_again(struct ripc_service *service, uint64_t id, struct partner *
  */
 int ripc__find_member(struct ripc_service *service, uint64_t group,
 		const struct ripc__member *member, struct partner **partner);
+/* The same, if it is known already; nothing is looked up. NULL: it is not. */
+struct partner *ripc__find_known_member(const struct ripc_service *service,
+		const struct ripc__member *member);
 /* Does the member's ID mean another incarnation, as far as is known? */
 bool ripc__find_is_rivalled(const struct ripc_service *service, const struct ripc__member *member);
 

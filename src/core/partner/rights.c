@@ -60,6 +60,18 @@ bool ripc__refused_waits(struct partner *partner)
 	return partner->peer->opening || waits_for_handshake(partner);
 }
 
+bool ripc__refusal_is_old(struct partner *partner, uint64_t told_us)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+
+	if (!ctx->seal || !partner->peer)
+		return false;
+	if (ripc__sealed_changed(ctx->seal, partner->peer->route, ctx->now_us - told_us))
+		return true;
+	ripc__sealed_refused(partner->peer->route);
+	return ripc__refused_waits(partner);
+}
+
 int ripc__barred_look(struct partner *partner)
 {
 	struct ripc_context *ctx = partner->service->ctx;

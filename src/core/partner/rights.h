@@ -32,8 +32,13 @@ void ripc__say_denied(const struct partner *partner);
  */
 int ripc__barred_look(struct partner *partner);
 
-/* The partner refuses our hello: may a handshake bring the right, so that what is sent waits? */
+/* The partner has refused a packet: may a handshake bring the right, so that what is sent waits? */
 bool ripc__refused_waits(struct partner *partner);
+/*
+ * The partner has refused a message of which it was told at told_us. May it take the same message
+ * now, or when a handshake has ended? Then, what is sent waits for that end.
+ */
+bool ripc__refusal_is_old(struct partner *partner, uint64_t told_us);
 /* May our service send to the partner, apart from replies? As ripc__barred_look(). */
 static inline int ripc__may_send_to(struct partner *partner)
 {

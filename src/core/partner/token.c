@@ -100,8 +100,7 @@ void ripc__pair_begin(struct partner *partner)
 		begin_beyond(partner, other);
 }
 
-/* All that has come according to either. */
-static void numbers_join(struct numbers *to, const struct numbers *from)
+void ripc__numbers_join(struct numbers *to, const struct numbers *from)
 {
 	struct numbers high = to->top >= from->top ? *to : *from;
 	struct numbers low = to->top >= from->top ? *from : *to;
@@ -158,7 +157,7 @@ void ripc__pair_inherit(struct partner *partner)
 	if (!other)
 		return;
 	begin_beyond(partner, other);
-	numbers_join(&partner->shorts_in, &other->shorts_in);
+	ripc__numbers_join(&partner->shorts_in, &other->shorts_in);
 	longs_join(partner, other);
 	partner->service->ctx->up->streams_move(other, partner);
 	other->token_own = 0; /* no hello is taken for one of it any more */

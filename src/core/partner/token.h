@@ -32,6 +32,8 @@ struct partner *ripc__pair_at(struct ripc_context *ctx, uint64_t local, uint64_t
 		uint32_t place);
 int ripc__pair_insert(struct partner *partner);
 void ripc__pair_remove(struct partner *partner);
+/* Adds the numbers that from has to those of to. */
+void ripc__numbers_join(struct numbers *to, const struct numbers *from);
 /*
  * token_out is the partner's own. One that was taken for gone may have given us the same: then what
  * came from that one has come from this partner.

@@ -32,8 +32,6 @@
 #include "permit.h"
 #include "util/list.h"
 
-#define CAUSE_MEMORY 0
-#define CAUSE_FILES  1
 #define QUIET_US     60000000u /* after so long without a cause, it is told anew */
 
 /* 0: the announced message may be accepted; else why not. */
@@ -79,35 +77,6 @@ static bool over_share(const struct partner *partner, const struct wire_packet *
 		ripc__share_left(partner, SHARE_LARGE) < packet->announce.total >> 10);
 }
 
-/* Why a buffer as long as the longest item cannot be had. */
-static int cause_of(struct ripc_context *ctx, const struct wire_packet *announce)
-{
-	uint64_t longest = 0, len;
-	void *buf;
-	int error;
-
-	for (uint32_t i = 0; i < announce->announce.n_items; i++) {
-		len = wire_item_len(announce, i);
-		longest = len > longest ? len : longest;
-	}
-	error = ripc__pool_promise(ctx->pool, (size_t)longest, 0, &buf);
-	if (!error)
-		ripc__pool_free(ctx->pool, buf);
-	return error ? error : -ENOMEM;
-}
-
-static void say_files(const struct partner *partner, uint64_t total, int error)
-{
-	bool own = error == -EMFILE;
-
-	ripc__log(partner->service->ctx, RIPC_LOG_WARN, "no room for a message of %llu bytes from "
-		"service %016llx: its memory needs a file descriptor, and %s has none left (%s): "
-		"%s. Its sender keeps it until its deadline", (unsigned long long)total,
-		(unsigned long long)partner->id, own ? "this process" : "this host",
-		own ? "EMFILE" : "ENFILE", own ? "close files or raise \"ulimit -n\"" :
-		"raise fs.file-max (sysctl)");
-}
-
 static void say_memory(const struct partner *partner, uint64_t total,
 		const struct ripc__pool_stats *pool)
 {
@@ -123,25 +92,20 @@ static void say_memory(const struct partner *partner, uint64_t total,
 
 /*
  * An announced message has found no place. True: held memory may be freed, so the sender must ask
- * again. False: none is held, and waiting does not help. The log tells why, once for each cause;
- * again after a minute without that cause.
+ * again. False: none is held, and waiting does not help. The log tells why, once; again after a
+ * minute without that.
  */
-static bool room_may_come(struct partner *partner, const struct wire_packet *announce)
+static bool room_may_come(struct partner *partner, uint64_t total)
 {
 	struct ripc_context *ctx = partner->service->ctx;
-	int error = cause_of(ctx, announce);
-	bool files = error == -EMFILE || error == -ENFILE;
-	uint64_t *last = &ctx->no_room_us[files ? CAUSE_FILES : CAUSE_MEMORY];
-	bool is_new = *last == 0 || ctx->now_us - *last >= QUIET_US;
+	bool is_new = ctx->no_room_us == 0 || ctx->now_us - ctx->no_room_us >= QUIET_US;
 	struct ripc__pool_stats pool;
 
-	*last = ctx->now_us;
+	ctx->no_room_us = ctx->now_us;
 	ripc__pool_stats(ctx->pool, &pool);
-	if (is_new && files)
-		say_files(partner, announce->announce.total, error);
-	else if (is_new)
-		say_memory(partner, announce->announce.total, &pool);
-	return pool.used > 0 || files;
+	if (is_new)
+		say_memory(partner, total, &pool);
+	return pool.used > 0;
 }
 
 /* Alive, but there is no room now: the sender keeps it, and asks again. */
@@ -162,7 +126,7 @@ static void refuse_announced(struct partner *partner, uint64_t number, int error
 
 static void no_room(struct partner *partner, const struct wire_packet *packet)
 {
-	if (room_may_come(partner, packet))
+	if (room_may_come(partner, packet->announce.total))
 		answer_busy(partner, packet->h.number, WIRE_NO_ROOM);
 	else
 		refuse_announced(partner, packet->h.number, -ENOBUFS);

@@ -42,7 +42,7 @@ static void deliver(struct partner *partner, const struct wire_packet *announce,
 	stats->long_received++;
 	stats->long_received_bytes += total;
 	RIPC__PROBE(receive, RIPC__PROBE_LONG, partner->service->id, partner->id, total);
-	if (message->public.kind == RIPC_ANSWER) {
+	if (message->public.kind == RIPC_REPLY) {
 		if (large)
 			ripc__share_release(partner, SHARE_LARGE, *large);
 		partner->service->ctx->up->answer_came(partner, message);

@@ -248,8 +248,13 @@ void ripc__readings_orphan(struct ripc_service *service)
 
 void ripc__readings_free(struct ripc_context *ctx)
 {
-	while (!list_empty(&ctx->lingering))
-		free(list_entry(list_pop(&ctx->lingering), struct reading, node));
+	while (!list_empty(&ctx->lingering)) {
+		struct reading *reading = list_entry(list_pop(&ctx->lingering), struct reading,
+			node);
+
+		ripc__places_release(reading->service, reading->message);
+		free(reading);
+	}
 }
 
 /* ---- reads ------------------------------------------------------------------------------- */

@@ -94,7 +94,7 @@ static void deliver(struct partner *partner, const struct wire_packet *packet,
 	message->public.reply = packet->lends;
 	if (packet->call.kind)
 		ripc__message_is_call(message, packet);
-	if (message->public.kind == RIPC_ANSWER)
+	if (message->public.kind == RIPC_REPLY)
 		service->ctx->up->answer_came(partner, message);
 	else
 		ripc__service_deliver(partner, message, NULL,

@@ -63,7 +63,7 @@ static uint32_t answer(struct ripc__resolver *resolver, const struct heard *hear
 		return 0;
 	}
 	packet.proof = owner->proof(owner->arg, question->asker, asker_host(resolver, heard));
-	resolver->stats.questions_answered++;
+	resolver->stats.queries_answered++;
 	return ripc__send_reply(resolver, heard->source, &heard->event->reply, &packet);
 }
 
@@ -170,7 +170,7 @@ static void deny(struct ripc__resolver *resolver, uint32_t source, const struct 
 		struct wire_resolve packet)
 {
 	packet.type = WIRE_NOBODY;
-	resolver->stats.questions_answered++;
+	resolver->stats.queries_answered++;
 	ripc__send_reply(resolver, source, to, &packet);
 }
 
@@ -355,7 +355,7 @@ void ripc__relay_answered(struct ripc__resolver *resolver, struct asked *asked,
 	}
 	packet.nonce = relay->asker_nonce;
 	relay->budget -= ripc__send_reply(resolver, relay->source, &relay->reply, &packet);
-	resolver->stats.questions_answered++;
+	resolver->stats.queries_answered++;
 	if (!is_of_many(asked))
 		ripc__relay_free(resolver, asked);
 }

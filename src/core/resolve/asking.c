@@ -36,8 +36,10 @@ int ripc__asked_begin(struct ripc__resolver *resolver, struct asked *asked)
 	int error;
 
 	ripc__asked_end(resolver, asked);
+	if (asked->kind == ASKED_GROUP)
+		nonce &= ~(uint64_t)NONCE_ERA;
 	if (!nonce)
-		nonce = 1;
+		nonce = NONCE_ERA + 1;
 	error = ripc__map_put(&resolver->asked, nonce, asked);
 	if (error)
 		return error == -EEXIST ? -ENOMEM : error;
@@ -95,7 +97,7 @@ static uint32_t ask_source(struct ripc__resolver *resolver, uint32_t source,
 	n = ask(slot->state, question->record.id, data, len);
 	if (n <= 0)
 		return 0;
-	resolver->stats.questions_sent++;
+	resolver->stats.queries_sent++;
 	return (uint32_t)n;
 }
 
@@ -211,7 +213,7 @@ uint32_t ripc__ask_one_host(struct ripc__resolver *resolver, struct asked *asked
 
 		if (!slot->ops->ask_host || slot->ops->ask_host(slot->state, host, data, len) <= 0)
 			continue;
-		resolver->stats.questions_sent++;
+		resolver->stats.queries_sent++;
 		return 1;
 	}
 	return 0;

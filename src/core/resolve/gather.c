@@ -179,7 +179,8 @@ static void ask_name(struct ripc__resolver *resolver, struct gathering *gatherin
 {
 	const struct source_slot *slot = entry->is_near ? home_of(resolver) : exact_of(resolver);
 	const struct wire_resolve question = {.type = WIRE_QUESTION,
-		.nonce = gathering->asked.nonce ^ (entry->is_near ? resolver->home_key : 0),
+		.nonce = ripc__gathering_nonce(gathering) ^
+			(entry->is_near ? resolver->home_key : 0),
 		.asker = resolver->owner.context, .record.id = gathering->asked.id};
 	uint8_t data[WIRE_RESOLVE_MAX];
 	size_t len = ripc__resolve_encode(resolver, &question, data);
@@ -189,7 +190,7 @@ static void ask_name(struct ripc__resolver *resolver, struct gathering *gatherin
 	gathering->n_pending += ripc__entry_is_pending(entry);
 	entry->asked_us = resolver->now_us;
 	if (slot->ops->group.ask(slot->state, gathering->asked.id, entry->name, data, len) > 0)
-		resolver->stats.questions_sent++;
+		resolver->stats.queries_sent++;
 }
 
 /* A process of this host that was stopped is found soon; a name elsewhere may be anybody's. */
@@ -233,7 +234,7 @@ static void ask_names(struct ripc__resolver *resolver, struct gathering *gatheri
 static uint32_t ask_network(struct ripc__resolver *resolver, struct gathering *gathering)
 {
 	const struct wire_resolve question = {.type = WIRE_QUESTION,
-		.nonce = gathering->asked.nonce, .asker = resolver->owner.context,
+		.nonce = ripc__gathering_nonce(gathering), .asker = resolver->owner.context,
 		.record.id = gathering->asked.id};
 	const struct source_slot *home = home_of(resolver);
 	uint32_t n = 0;
@@ -264,7 +265,7 @@ static void missed(struct gathering *gathering, struct entry *entry)
 		return;
 	if (entry->is_doubted)
 		gathering->n_refreshed = 0;
-	ripc__entry_remove(gathering, entry);
+	ripc__entry_gone(gathering, entry);
 }
 
 /* Members elsewhere that were asked, and have not answered, may have gone. */
@@ -491,6 +492,13 @@ void ripc__gather_answered(struct ripc__resolver *resolver, struct asked *asked,
 		ripc__drop(resolver);
 		return;
 	}
+	if (!entry && ripc__gathering_is_gone(gathering, record->incarnation,
+			ripc__nonce_heard(resolver, heard))) {
+		ripc__drop(resolver);
+		news(resolver, gathering, heard, 0); /* if it lives, it answers again */
+		go_on(resolver, gathering);
+		return;
+	}
 	if (!entry && has_place(resolver, gathering, heard))
 		entry = ripc__entry_add(gathering, record->incarnation | NAME_BIT);
 	if (!entry || entry->is_own) {
@@ -625,7 +633,7 @@ void ripc__resolver_expel(struct ripc__resolver *resolver, uint64_t group, uint6
 	struct entry *entry = gathering ? ripc__entry_of(gathering, incarnation) : NULL;
 
 	if (entry && entry->public.incarnation == incarnation && !entry->is_own)
-		ripc__entry_remove(gathering, entry);
+		ripc__entry_gone(gathering, entry);
 }
 
 bool ripc__resolver_doubt(struct ripc__resolver *resolver, uint64_t group, uint64_t incarnation,

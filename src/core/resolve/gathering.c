@@ -28,6 +28,28 @@ void ripc__entry_remove(struct gathering *gathering, struct entry *entry)
 	free(entry);
 }
 
+void ripc__entry_gone(struct gathering *gathering, struct entry *entry)
+{
+	struct gone *gone = &gathering->gone[gathering->n_gone++ % GONE_MAX];
+
+	gathering->era_ends = true;
+	*gone = (struct gone){.incarnation = entry->public.incarnation,
+		.era = (uint8_t)(gathering->era + 1)};
+	ripc__entry_remove(gathering, entry);
+}
+
+bool ripc__gathering_is_gone(const struct gathering *gathering, uint64_t incarnation,
+		uint64_t nonce)
+{
+	for (uint32_t i = 0; i < GONE_MAX; i++) {
+		const struct gone *gone = &gathering->gone[i];
+
+		if (gone->incarnation == incarnation && (int8_t)((uint8_t)nonce - gone->era) < 0)
+			return true;
+	}
+	return false;
+}
+
 void ripc__entry_doubt(struct gathering *gathering, struct entry *entry, uint64_t now_us)
 {
 	if (!entry->is_doubted) {

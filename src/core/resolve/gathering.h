@@ -14,6 +14,7 @@
 #define MEMBERS_MAX 4096u /* of one group */
 #define TRIES       10u   /* 200 ms: a name that has not answered then is not waited for */
 #define NAME_BIT    (1ull << 63)
+#define GONE_MAX    64u
 
 /* A member, or a name of this host or of the exact source that may be one. */
 struct entry {
@@ -34,6 +35,12 @@ struct entry {
 	bool is_near;        /* this host's source has its name; else the exact one, if any */
 };
 
+/* A member that was taken for gone, and the era of the questions that follow. */
+struct gone {
+	uint64_t incarnation;
+	uint8_t era;
+};
+
 struct gathering {
 	struct asked asked;      /* id: the group */
 	struct entry **entries;
@@ -45,6 +52,10 @@ struct gathering {
 	uint64_t generation;
 	uint32_t rounds_left, n_rounds; /* of this refresh */
 	uint32_t n_refreshed;
+	struct gone gone[GONE_MAX]; /* the last ones, in a ring */
+	uint32_t n_gone;         /* in all: the next place of the ring */
+	uint8_t era;             /* the nonce's lowest byte */
+	bool era_ends;           /* members have gone: the next question has another era */
 	uint8_t cause[16];       /* the host that made us ask, if is_provoked; brought the news */
 	bool is_refreshing, is_provoked, has_news;
 	bool has_leavers;        /* once this refresh has ended, another one follows */
@@ -60,6 +71,14 @@ static inline bool ripc__entry_is_pending(const struct entry *entry)
 	return !entry->is_known && entry->tries < TRIES;
 }
 
+/* The nonce for a question that is sent now. */
+static inline uint64_t ripc__gathering_nonce(struct gathering *gathering)
+{
+	gathering->era += gathering->era_ends;
+	gathering->era_ends = false;
+	return gathering->asked.nonce | gathering->era;
+}
+
 static inline struct entry *ripc__entry_of(const struct gathering *gathering, uint64_t incarnation)
 {
 	return ripc__map_get(&gathering->names, incarnation | NAME_BIT);
@@ -68,6 +87,11 @@ static inline struct entry *ripc__entry_of(const struct gathering *gathering, ui
 /* NULL: there is no memory. */
 struct entry *ripc__entry_add(struct gathering *gathering, uint64_t name);
 void ripc__entry_remove(struct gathering *gathering, struct entry *entry);
+/* As above, and an answer to a question of before does not bring it back. */
+void ripc__entry_gone(struct gathering *gathering, struct entry *entry);
+/* Was it taken for gone after the question with this nonce was sent? */
+bool ripc__gathering_is_gone(const struct gathering *gathering, uint64_t incarnation,
+		uint64_t nonce);
 /* Senders may use it from now on. */
 void ripc__entry_admit(struct gathering *gathering, struct entry *entry);
 /* It may have gone; it has answered, or its name is there. */

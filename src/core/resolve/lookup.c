@@ -288,7 +288,7 @@ void ripc__lookup_denied(struct ripc__resolver *resolver, struct asked *asked,
 	struct lookup *lookup = list_entry(asked, struct lookup, asked);
 	uint32_t peer = heard->event->peer, bit = 1u << (peer - 1) % 8;
 
-	resolver->stats.answers_received++;
+	resolver->stats.responses_received++;
 	if (lookup->ended || lookup->held || peer == 0 || peer > RIPC_PEERS_MAX)
 		return;
 	if (!heard->packet->definite) {

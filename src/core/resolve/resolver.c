@@ -47,10 +47,13 @@
 
 static struct asked *asked_of(const struct ripc__resolver *resolver, const struct heard *heard)
 {
-	bool home = (int)heard->source == resolver->home;
+	uint64_t nonce = ripc__nonce_heard(resolver, heard);
+	struct asked *asked = ripc__map_get(&resolver->asked, nonce);
 
-	return ripc__map_get(&resolver->asked,
-		heard->packet->nonce ^ (home ? resolver->home_key : 0));
+	if (asked)
+		return asked;
+	asked = ripc__map_get(&resolver->asked, nonce & ~(uint64_t)NONCE_ERA);
+	return asked && asked->kind == ASKED_GROUP ? asked : NULL;
 }
 
 static void answer_heard(struct ripc__resolver *resolver, const struct heard *heard)
@@ -61,7 +64,7 @@ static void answer_heard(struct ripc__resolver *resolver, const struct heard *he
 		ripc__drop(resolver); /* late, forged, or a lie about another ID */
 		return;
 	}
-	resolver->stats.answers_received++;
+	resolver->stats.responses_received++;
 	switch (asked->kind) {
 	case ASKED_LOOKUP:
 		ripc__gather_placed(resolver, heard);

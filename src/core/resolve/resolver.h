@@ -36,7 +36,7 @@ struct ripc__presence {
 };
 
 struct ripc__resolver_stats {
-	uint64_t questions_sent, questions_answered, answers_received, dropped;
+	uint64_t queries_sent, queries_answered, responses_received, dropped;
 	uint64_t unasked; /* questions to the network that outsiders would have caused */
 };
 

@@ -22,6 +22,7 @@
 #define RIPC_RESOLVER_INTERNAL_H
 
 #include "core/base/budget.h"
+#include "core/wire/record.h"
 #include "resolver.h"
 #include "util/list.h"
 #include "util/map.h"
@@ -35,6 +36,8 @@
 
 enum asked_kind { ASKED_LOOKUP = 1, ASKED_PUBLISH, ASKED_VERIFY, ASKED_RELAY, ASKED_LIST,
 	ASKED_GROUP, ASKED_PRESENCE, ASKED_HEAL };
+
+#define NONCE_ERA 0xffu /* bits of a group's nonce that say when it was asked (gathering.h) */
 
 struct asked {
 	struct ripc__timer timer;
@@ -122,5 +125,13 @@ struct ripc__resolver {
 	uint32_t n_network;        /* datagrams of the last question to the network */
 	struct ripc__resolver_stats stats;
 };
+
+/* The nonce of the question that is answered, also where this host's source has carried it. */
+static inline uint64_t ripc__nonce_heard(const struct ripc__resolver *resolver,
+		const struct heard *heard)
+{
+	return heard->packet->nonce ^
+		((int)heard->source == resolver->home ? resolver->home_key : 0);
+}
 
 #endif

@@ -102,20 +102,34 @@ static void take_back_lent(struct outgoing *outgoing)
 		ripc__lent_free(lent);
 }
 
+/* Its COMPLETION has no service any more that the application could receive it from. */
+static bool is_untold(const struct outgoing *outgoing)
+{
+	return !outgoing->service && outgoing->flags & RIPC_NOWAIT && !outgoing->call.kind;
+}
+
 /*
  * Did the receiver take its references, or may it have? Those of an answer, and of a message to a
- * member of a group, are ours in any case.
+ * member of a group, are ours in any case. Without a COMPLETION the application cannot know.
  */
 static bool is_given(const struct outgoing *outgoing)
 {
 	return outgoing->flags & RIPC_GIVE && (outgoing->outcome != RIPC_NOT_DELIVERED ||
-		outgoing->call.kind > WIRE_CALL_ASKS);
+		outgoing->call.kind > WIRE_CALL_ASKS || is_untold(outgoing));
 }
 
 static void drop_given(struct outgoing *outgoing)
 {
 	for (uint32_t i = 0; i < outgoing->n_items; i++)
 		ripc__buffer_free(context_of(outgoing), outgoing->items[i].iov_base);
+}
+
+void ripc__outgoing_untold(struct message *message)
+{
+	struct outgoing *outgoing = list_entry(message, struct outgoing, message);
+
+	if (outgoing->flags & RIPC_GIVE && outgoing->outcome == RIPC_NOT_DELIVERED)
+		drop_given(outgoing);
 }
 
 /* The items are the application's again, or given away. */
@@ -191,6 +205,16 @@ static void come_home(struct outgoing *outgoing)
 	context_of(outgoing)->stats.given_held_bytes -= outgoing->total;
 	drop_given(outgoing);
 	ripc__outgoing_put(outgoing);
+}
+
+void ripc__ended_let_go(struct ripc_context *ctx)
+{
+	list_for_each(node, &ctx->ended) {
+		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
+
+		if (!list_empty(&outgoing->fencing) && is_given(outgoing))
+			drop_given(outgoing);
+	}
 }
 
 /* What was given, and is held, need not be waited for. */

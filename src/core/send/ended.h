@@ -9,6 +9,7 @@ struct fence;
 struct message;
 struct outgoing;
 struct partner;
+struct ripc_context;
 struct ripc_service;
 
 void ripc__outgoing_link(struct outgoing *outgoing, struct partner *partner);
@@ -24,6 +25,13 @@ void ripc__outgoing_orphan(struct ripc_service *service);
 void ripc__outgoing_put(struct outgoing *outgoing);
 /* The application is done with this COMPLETION or NOTICE. */
 void ripc__outgoing_freed(struct message *message);
+/*
+ * The application never receives this COMPLETION or NOTICE, as the service is closed: references
+ * that would be the application's again are dropped.
+ */
+void ripc__outgoing_untold(struct message *message);
+/* The devices are closed: partners hold nothing of what they were given, and read nothing. */
+void ripc__ended_let_go(struct ripc_context *ctx);
 /* A send to the partner leaves room: a service whose send met -EAGAIN is told. */
 void ripc__outgoing_unblock(struct partner *partner);
 

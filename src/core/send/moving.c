@@ -9,6 +9,7 @@
 #include "core/objects.h"
 #include "core/partner/find.h"
 #include "core/partner/partner.h"
+#include "core/partner/rights.h"
 #include "ended.h"
 #include "moving.h"
 #include "order.h"
@@ -124,9 +125,10 @@ static void outgoing_move(struct partner *partner)
 
 void ripc__outgoing_lost(struct partner *partner, int status, uint64_t gone_us)
 {
-	bool was_found = partner->peer != NULL;
+	bool was_found = partner->peer != NULL, was_dead = partner->dead;
 
-	for (uint32_t n = partner->n_outgoing; n > 0; n--) {
+	/* The first one that moves may find the same partner again, alive: the others stay. */
+	for (uint32_t n = partner->n_outgoing; n > 0 && partner->dead == was_dead; n--) {
 		struct outgoing *outgoing = list_entry(partner->outgoing.next, struct outgoing,
 			node);
 
@@ -197,15 +199,26 @@ void ripc__sends_fail(struct partner *partner, int status)
 			RIPC_NOT_DELIVERED, status);
 }
 
+/* May the receiver take the message if it begins again? */
+static bool may_fare_better(const struct outgoing *outgoing, uint32_t status)
+{
+	switch (status) {
+	case ETIMEDOUT:
+		return context_of(outgoing)->now_us - outgoing->told_us >= AGAIN_US;
+	case EACCES:
+		return ripc__refusal_is_old(outgoing->partner, outgoing->told_us);
+	default:
+		return false;
+	}
+}
+
 bool ripc__outgoing_begins_again(struct outgoing *outgoing, uint32_t status)
 {
-	struct ripc_context *ctx = outgoing->message.ctx;
 	struct partner *partner = outgoing->partner;
 
-	if (status != ETIMEDOUT || outgoing->state != OUT_ACTIVE || outgoing->service->closing ||
-			ctx->now_us >= outgoing->deadline_us ||
-			ctx->now_us - outgoing->told_us < AGAIN_US ||
-			!ripc__order_is_alone(outgoing))
+	if (outgoing->state != OUT_ACTIVE || outgoing->service->closing ||
+			context_of(outgoing)->now_us >= outgoing->deadline_us ||
+			!ripc__order_is_alone(outgoing) || !may_fare_better(outgoing, status))
 		return false;
 	ripc__outgoing_unlink(outgoing);
 	ripc__outgoing_begin(outgoing, partner);

@@ -150,7 +150,8 @@ void ripc__pump(struct outgoing *outgoing)
 	batch.n = batch.n_iov = batch.bytes = 0;
 	batch.packet.lends = batch.packet.replies = 0;
 	batch.packet.n_returns = 0;
-	batch.packet.h.number = outgoing->number;
+	batch.packet.call = (struct wire_call){0};
+	batch.packet.h = (struct wire_header){.number = outgoing->number};
 	ripc__partner_header(outgoing->partner, &batch.packet, WIRE_DATA);
 	for (uint32_t i = 0; open && i < outgoing->n_holes; i++) {
 		outgoing->service->ctx->stats.data_resent_bytes +=

@@ -62,9 +62,10 @@ static int counters_move(struct ripc_context *ctx, int fd)
 static int memory_fill(struct ripc_context *ctx, int fd)
 {
 	/* A hole that finds no memory later would be the end of the process. */
-	if (ftruncate(fd, (off_t)(unit_len() + tables_len())) ||
-			fallocate(fd, 0, 0, (off_t)(unit_len() + tables_len())))
-		return -errno;
+	int error = ripc__memfd_size(fd, unit_len() + tables_len(), true);
+
+	if (error)
+		return error;
 	return pwrite(fd, &ctx->stats, sizeof(ctx->stats), 0) == sizeof(ctx->stats) ? 0 : -EIO;
 }
 

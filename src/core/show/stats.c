@@ -31,8 +31,8 @@ void ripc__stats_gather(struct ripc_context *ctx, struct ripc_stats *stats)
 	stats->partner_bytes = ripc__partners_bytes(ctx);
 	stats->granted_bytes = ctx->held[SHARE_CREDIT];
 	ripc__resolver_stats(ctx->resolver, &resolver);
-	stats->questions_sent = resolver.questions_sent;
-	stats->questions_answered = resolver.questions_answered;
-	stats->answers_received = resolver.answers_received;
+	stats->queries_sent = resolver.queries_sent;
+	stats->queries_answered = resolver.queries_answered;
+	stats->responses_received = resolver.responses_received;
 	stats->resolver_dropped = resolver.dropped;
 }

@@ -18,6 +18,7 @@
 #include "resolvers/inet.h"
 #include "ripc/ripc.h"
 #include "store.h"
+#include "util/system/remedy.h"
 
 #define SESSION_MS     6000
 #define RECEIVE_BUFFER (4 << 20) /* answers to many questions at once */
@@ -216,9 +217,8 @@ static int store_probe(const struct ripc__host *host, char why[256], char remedy
 	if (error) {
 		snprintf(why, 256, "%s", error == -EINVAL ? "an option cannot be understood" :
 			strerror(-error));
-		snprintf(remedy, 256, "%s", error == -EINVAL ?
-			"correct store.servers (host:port;...), store.cluster, store.session_ms or "
-			"store.auth in RIPC_OPTIONS" : "close other programs");
+		ripc__remedy(error, "correct store.servers (host:port;...), store.cluster, "
+			"store.session_ms or store.auth in RIPC_OPTIONS", remedy);
 		free(store);
 		return error;
 	}

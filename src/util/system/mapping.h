@@ -3,6 +3,7 @@
 #ifndef RIPC_UTIL_MAPPING_H
 #define RIPC_UTIL_MAPPING_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -14,6 +15,13 @@
 
 /* An empty memfd that can be sealed and is closed on exec. A negative errno (memfd_create(2)). */
 int ripc__memfd(void);
+/* Does RLIMIT_FSIZE forbid a file of this length? The kernel ends a process that makes one. */
+bool ripc__is_over_file_limit(size_t len);
+/*
+ * Sets the length of an empty memfd and, if told to, takes the memory for all of it. -EFBIG:
+ * RLIMIT_FSIZE is below len; no SIGXFSZ is raised. -ENOMEM.
+ */
+int ripc__memfd_size(int fd, size_t len, bool takes_memory);
 /*
  * Reserves len bytes of addresses (whole pages) at a multiple of align (a power of two, at least
  * a page), without memory behind them: to be mapped over, and unmapped. -ENOMEM.

@@ -45,7 +45,7 @@ static uint64_t in_use(void)
 {
 	struct ripc_stats stats = {.size = sizeof(stats)};
 
-	ck_assert_int_eq(ripc_stats(world.ctx, &stats), 0);
+	ck_assert_int_eq(ripc_stats_get(world.ctx, &stats), 0);
 	return stats.pool_used_bytes;
 }
 

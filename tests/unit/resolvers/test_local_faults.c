@@ -10,8 +10,8 @@ START_TEST(local__probe_names_the_remedy)
 	static const struct {
 		int error;
 		const char *remedy;
-	} cases[] = {{EMFILE, "ulimit -n"}, {ENFILE, "ulimit -n"}, {EAFNOSUPPORT, "AF_UNIX"},
-		{EACCES, "AF_UNIX"}};
+	} cases[] = {{EMFILE, "ulimit -n"}, {ENFILE, "fs.file-max"}, {ENOMEM, "memory.max"},
+		{EAFNOSUPPORT, "AF_UNIX"}, {EACCES, "AF_UNIX"}};
 	struct side side;
 
 	side_init(&side, &ripc__local_source);

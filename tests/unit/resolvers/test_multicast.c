@@ -477,6 +477,42 @@ START_TEST(multicast__notices_when_lo_comes_and_goes)
 }
 END_TEST
 
+/* One socket cannot join more groups: the log and the report name an interface that is not used. */
+START_TEST(multicast__names_interfaces_that_are_left_out)
+{
+	struct side side;
+
+	lo_set(false);
+	ck_assert_int_eq(system("for i in $(seq 21); do "
+		"ip link add many$i type veth peer name end$i && ip link set many$i up && "
+		"ip address add 10.77.$i.1/24 dev many$i || exit 1; done"), 0);
+	side_init(&side, &ripc__multicast_source);
+	side.host.interfaces = NULL;
+	ck_assert_int_eq(side_probe(&side), 0);
+	ck_assert_ptr_nonnull(strstr(side.remedy, "many21"));
+	ck_assert_ptr_nonnull(strstr(side.remedy, "RIPC_INTERFACES"));
+	ck_assert_int_eq(side_try(&side), 0);
+	ck_assert_ptr_nonnull(strstr(side.logged, "many21"));
+	side_close(&side);
+	side.host.interfaces = "many21,many20";
+	ck_assert_int_eq(side_probe(&side), 0);
+	ck_assert_str_eq(side.remedy, "");
+	ck_assert_ptr_nonnull(strstr(side.why, "many21"));
+}
+END_TEST
+
+static bool cables_possible(void)
+{
+	pid_t child = fork();
+	int status = -1;
+
+	if (child == 0)
+		_exit(unshare(CLONE_NEWNET) != 0 ||
+			system("ip link add many0 type veth peer name end0 2>/dev/null") != 0);
+	waitpid(child, &status, 0);
+	return status == 0;
+}
+
 /* ---- over IPv6: two interfaces of a network of its own, that are joined by a cable -------- */
 
 static bool run(const char *command)
@@ -698,6 +734,9 @@ int main(void)
 	if (own_network_possible()) {
 		tcase_add_test(tcase, multicast__notices_when_lo_comes_and_goes);
 		tcase_add_test(tcase, multicast__reports_interfaces_that_come_and_go);
+		if (kernel_runs(cables_possible() ? NULL : "no veth interfaces",
+				"multicast__names_interfaces_that_are_left_out", 1))
+			tcase_add_test(tcase, multicast__names_interfaces_that_are_left_out);
 	} else {
 		puts("skipped: interfaces that come and go (needs a network namespace)");
 	}

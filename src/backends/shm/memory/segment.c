@@ -55,7 +55,7 @@ static int map(int fd, size_t len, int protection, bool populate, void **memory)
 int ripc__shm_segment_make(size_t len, bool read_only, void **memory, int *fd_out)
 {
 	int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
-	int fd = ripc__memfd(), error = 0;
+	int fd = ripc__memfd(), error;
 	void *at = NULL;
 
 	if (fd < 0)
@@ -65,8 +65,7 @@ int ripc__shm_segment_make(size_t len, bool read_only, void **memory, int *fd_ou
 	 * only allocated counts as a hole: the partner that maps it looks for what was touched,
 	 * too.)
 	 */
-	if (ftruncate(fd, (off_t)len) || fallocate(fd, 0, 0, (off_t)len))
-		error = errno == ENOSPC ? -ENOMEM : -errno;
+	error = ripc__memfd_size(fd, len, true);
 	error = error ? error : map(fd, len, PROT_READ | PROT_WRITE, true, &at);
 	if (error)
 		goto close_fd;

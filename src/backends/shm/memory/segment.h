@@ -9,7 +9,7 @@
 /*
  * Makes len bytes (whole pages) of zeros that have memory behind them and can neither shrink nor
  * grow; read_only: for all who map it after us. *memory is our mapping, *fd is for the others.
- * -ENOMEM, -EMFILE and what memfd_create(2) may say.
+ * -ENOMEM, -EMFILE, -EFBIG (ripc__memfd_size()) and what memfd_create(2) may say.
  */
 int ripc__shm_segment_make(size_t len, bool read_only, void **memory, int *fd);
 /*

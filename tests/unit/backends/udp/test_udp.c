@@ -108,13 +108,20 @@ END_TEST
 
 START_TEST(probe__says_why_not)
 {
+	static const struct {
+		int error;
+		const char *remedy;
+	} cases[] = {{EMFILE, "ulimit -n"}, {ENFILE, "fs.file-max"}, {ENOMEM, "memory.max"},
+		{EACCES, "seccomp"}};
 	struct ripc__host host = pair_host(NULL);
 	char why[256] = "", remedy[256] = "";
 
-	socket_error = EMFILE;
-	ck_assert_int_eq(UDP->net.probe(&host, why, remedy), -EMFILE);
-	ck_assert_ptr_nonnull(strstr(why, strerror(EMFILE)));
-	ck_assert_ptr_nonnull(strstr(remedy, "ulimit -n"));
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		socket_error = cases[i].error;
+		ck_assert_int_eq(UDP->net.probe(&host, why, remedy), -cases[i].error);
+		ck_assert_ptr_nonnull(strstr(why, strerror(cases[i].error)));
+		ck_assert_ptr_nonnull(strstr(remedy, cases[i].remedy));
+	}
 }
 END_TEST
 

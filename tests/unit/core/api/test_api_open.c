@@ -1,9 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Contexts through the public calls: configuration, statistics, paths, finding and measuring. */
+#include <fcntl.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <sys/auxv.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 
 #include "api.h"
+
+#define NOT_RAISED 77 /* exit status: the program runs with plain rights */
 
 struct said {
 	int n, n_errors;
@@ -53,13 +60,13 @@ START_TEST(open__size)
 	struct {
 		struct ripc_config known;
 		uint64_t later;
-	} newer = {.known = api_config(0), .later = 1};
+	} newer = {.known = api_config(0)};
 	struct ripc_context *ctx;
 
 	cfg.size = 0;
 	check_refused(&cfg, -EINVAL, NULL);
 	cfg.size = SIZE_MAX;
-	check_refused(&cfg, -EINVAL, NULL);
+	check_refused(&cfg, -E2BIG, NULL);
 	/* Programs that are older or newer than this library. */
 	cfg.size = offsetof(struct ripc_config, spin_us);
 	ck_assert_int_eq(ripc_open(&cfg, &ctx), 0);
@@ -67,6 +74,10 @@ START_TEST(open__size)
 	newer.known.size = sizeof(newer);
 	ck_assert_int_eq(ripc_open(&newer.known, &ctx), 0);
 	ck_assert_int_eq(ripc_close(ctx, 0), 0);
+	newer.later = 1; /* what the program wants, this library cannot do */
+	ctx = NULL;
+	ck_assert_int_eq(ripc_open(&newer.known, &ctx), -E2BIG);
+	ck_assert_ptr_null(ctx);
 }
 END_TEST
 
@@ -300,6 +311,10 @@ END_TEST
 START_TEST(path_info__says_how)
 {
 	struct ripc_path path = {.size = sizeof(path)}, old = {.size = sizeof(old.size)};
+	struct {
+		struct ripc_path known;
+		uint64_t later;
+	} newer = {.known = {.size = sizeof(newer)}, .later = 99};
 	struct pair pair;
 
 	pair_open(&pair);
@@ -322,6 +337,12 @@ START_TEST(path_info__says_how)
 	ck_assert_int_eq(ripc_path_info(pair.a.svc, pair.b.id, NULL), -EINVAL);
 	path.size = 0;
 	ck_assert_int_eq(ripc_path_info(pair.a.svc, pair.b.id, &path), -EINVAL);
+	path.size = SIZE_MAX;
+	ck_assert_int_eq(ripc_path_info(pair.a.svc, pair.b.id, &path), -E2BIG);
+	ck_assert_int_eq(ripc_path_info(pair.a.svc, pair.b.id, &newer.known), 0);
+	ck_assert_str_eq(newer.known.backend, "udp");
+	ck_assert_uint_eq(newer.known.size, sizeof(newer));
+	ck_assert_uint_eq(newer.later, 0);
 	pair_close(&pair);
 }
 END_TEST
@@ -471,6 +492,8 @@ START_TEST(probe__tells_of_each)
 	ck_assert_int_eq(descriptors_open(), n);
 	cfg.size = 1;
 	ck_assert_int_eq(ripc_probe(&cfg, found, &findings), -EINVAL);
+	cfg.size = SIZE_MAX;
+	ck_assert_int_eq(ripc_probe(&cfg, found, &findings), -E2BIG);
 	/* Where opening would be refused, probing says so. */
 	cfg = api_config(0);
 	cfg.options = "udp.prot=5";
@@ -502,22 +525,23 @@ START_TEST(stats__any_size)
 	ck_assert_int_eq(ripc_send_short(pair.a.svc, pair.b.id, &one, 1), 0);
 	ripc_msg_free(take(pair.b.svc, RIPC_SHORT));
 	stats.short_received = 55;
-	ck_assert_int_eq(ripc_stats(pair.a.ctx, &stats), 0);
+	ck_assert_int_eq(ripc_stats_get(pair.a.ctx, &stats), 0);
 	ck_assert_uint_eq(stats.short_sent, 1);
 	ck_assert_uint_eq(stats.short_sent_bytes, 4);
 	ck_assert_uint_eq(stats.short_received, 55);
-	ck_assert_int_eq(ripc_stats(pair.b.ctx, &newer.known), 0);
+	ck_assert_int_eq(ripc_stats_get(pair.b.ctx, &newer.known), 0);
 	ck_assert_uint_eq(newer.known.short_received, 1);
 	ck_assert_uint_eq(newer.known.short_received_bytes, 4);
 	ck_assert_uint_eq(newer.known.services, 1);
 	ck_assert_uint_eq(newer.known.partners, 1);
-	ck_assert_uint_eq(newer.later, 99);
+	ck_assert_uint_eq(newer.known.size, sizeof(newer));
+	ck_assert_uint_eq(newer.later, 0);
 	stats.size = 0;
-	ck_assert_int_eq(ripc_stats(pair.a.ctx, &stats), -EINVAL);
+	ck_assert_int_eq(ripc_stats_get(pair.a.ctx, &stats), -EINVAL);
 	stats.size = SIZE_MAX;
-	ck_assert_int_eq(ripc_stats(pair.a.ctx, &stats), -EINVAL);
-	ck_assert_int_eq(ripc_stats(NULL, &stats), -EINVAL);
-	ck_assert_int_eq(ripc_stats(pair.a.ctx, NULL), -EINVAL);
+	ck_assert_int_eq(ripc_stats_get(pair.a.ctx, &stats), -E2BIG);
+	ck_assert_int_eq(ripc_stats_get(NULL, &stats), -EINVAL);
+	ck_assert_int_eq(ripc_stats_get(pair.a.ctx, NULL), -EINVAL);
 	pair_close(&pair);
 }
 END_TEST
@@ -535,10 +559,82 @@ START_TEST(strerror__says_something)
 }
 END_TEST
 
-int main(void)
+static void hear_ignored(void *arg, int level, const char *text)
+{
+	*(bool *)arg |= level == RIPC_LOG_WARN && strstr(text, "RIPC_BACKENDS is ignored");
+}
+
+/* This program, run with raised rights and a RIPC_BACKENDS that no context could be opened with. */
+static int raised_main(void)
+{
+	bool ignored = false;
+	struct ripc_config cfg = api_config(0);
+	struct ripc_context *ctx;
+
+	if (!getauxval(AT_SECURE))
+		return NOT_RAISED;
+	cfg.backends = "udp";
+	cfg.log = hear_ignored;
+	cfg.log_arg = &ignored;
+	if (ripc_open(&cfg, &ctx) || ripc_close(ctx, 0))
+		return 1;
+	return ignored ? 0 : 2;
+}
+
+/* A copy of this program that runs with the rights of root, whoever starts it. */
+static void copy_raised(char *path)
+{
+	int from = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	int to = mkostemp(path, O_CLOEXEC);
+	struct stat status;
+
+	ck_assert_int_ge(from, 0);
+	ck_assert_int_ge(to, 0);
+	ck_assert_int_eq(fstat(from, &status), 0);
+	for (ssize_t left = status.st_size, n; left > 0; left -= n) {
+		n = sendfile(to, from, NULL, (size_t)left);
+		ck_assert_int_gt(n, 0);
+	}
+	ck_assert_int_eq(fchmod(to, 04755), 0);
+	close(from);
+	close(to);
+}
+
+START_TEST(open__raised_rights_ignore_environment)
+{
+	char path[] = "./raised-XXXXXX";
+	int status;
+	pid_t pid;
+
+	if (geteuid() != 0) {
+		printf("skipped: open__raised_rights_ignore_environment: root alone can make a "
+			"setuid program\n");
+		return;
+	}
+	copy_raised(path);
+	pid = fork();
+	if (pid == 0) {
+		setenv("RIPC_BACKENDS", "telepathy", 1);
+		if (setgid(65534) == 0 && setuid(65534) == 0)
+			execl(path, path, "raised", (char *)NULL);
+		_exit(3);
+	}
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	unlink(path);
+	ck_assert(WIFEXITED(status));
+	if (WEXITSTATUS(status) == NOT_RAISED)
+		printf("skipped: open__raised_rights_ignore_environment: this file system "
+			"raises nobody's rights (nosuid)\n");
+	else
+		ck_assert_int_eq(WEXITSTATUS(status), 0);
+}
+END_TEST
+
+int main(int argc, char **argv)
 {
 	const TTest *const tests[] = {
 		open__defaults, open__size, open__cannot_be_understood, open__environment_wins,
+		open__raised_rights_ignore_environment,
 		open__no_descriptors, buf_alloc__full_pool_is_explained, open__bad_arguments,
 		close__negative_timeout,
 		receive__nothing_there, receive__spinning_first, resolve__found_or_not,
@@ -547,5 +643,7 @@ int main(void)
 		probe__tells_of_each, stats__any_size, strerror__says_something, NULL,
 	};
 
+	if (argc == 2 && strcmp(argv[1], "raised") == 0)
+		return raised_main();
 	return suite_run("api_open", tests);
 }

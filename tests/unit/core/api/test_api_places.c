@@ -610,6 +610,7 @@ START_TEST(buf_register__no_longer_foreign)
 	one = item(pool_filled(pair.a.ctx, len, 0), len);
 	ck_assert_int_eq(ripc_send_long(pair.a.svc, pair.b.id, &one, 1, PATIENCE_MS), 0);
 	ck_assert_uint_eq(n_foreign(&pair), 2);
+	ck_assert_int_eq(ripc_buf_free(pair.a.ctx, one.iov_base), 0);
 	free(mine);
 	pair_close(&pair);
 }
@@ -639,6 +640,7 @@ START_TEST(buf_register__bad_arguments)
 	ck_assert_int_eq(ripc_buf_unregister(side.ctx, buf), -ENOENT);
 	/* Registered memory is not a buffer: it has no references to drop. */
 	ck_assert_int_eq(ripc_buf_free(side.ctx, mine), -EINVAL);
+	ck_assert_int_eq(ripc_buf_free(side.ctx, buf), 0);
 	side_close(&side);
 }
 END_TEST
@@ -662,6 +664,8 @@ START_TEST(buf_alloc__limit)
 	ck_assert_uint_eq(stats_of(side.ctx).pool_limit_bytes, 16 << 20);
 	ck_assert_int_eq(ripc_buf_free(side.ctx, bufs[0]), 0);
 	ck_assert_int_eq(ripc_buf_alloc(side.ctx, 1 << 20, &bufs[0]), 0);
+	while (n > 0)
+		ck_assert_int_eq(ripc_buf_free(side.ctx, bufs[--n]), 0);
 	side_close(&side);
 }
 END_TEST

@@ -488,7 +488,7 @@ static int child_refused(const struct pair *pair, void *buf)
 		ripc_receive(pair->a.svc, 0, &msg),
 		ripc_path_info(pair->a.svc, pair->b.id, &path),
 		ripc_ping(pair->a.svc, pair->b.id, 10, &rtt_ns),
-		ripc_stats(pair->a.ctx, &stats),
+		ripc_stats_get(pair->a.ctx, &stats),
 		ripc_close(pair->a.ctx, 0),
 	};
 

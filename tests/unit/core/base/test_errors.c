@@ -9,7 +9,8 @@
 
 /* What ripc.h and the man pages name, and what the parts below pass on. */
 static const int documented[] = {
-	0, EACCES, EADDRINUSE, EADDRNOTAVAIL, EAFNOSUPPORT, EAGAIN, EALREADY, EBADMSG, EBUSY,
+	0, E2BIG, EACCES, EADDRINUSE, EADDRNOTAVAIL, EAFNOSUPPORT, EAGAIN, EALREADY, EBADMSG,
+	EBUSY,
 	ECANCELED, ECONNREFUSED, ECONNRESET, EEXIST, EFAULT, EHOSTUNREACH, EINPROGRESS, EINTR,
 	EINVAL, EIO, EMFILE, EMSGSIZE, ENAMETOOLONG, ENETDOWN, ENETUNREACH, ENFILE, ENOBUFS,
 	ENODATA, ENODEV, ENOENT, ENOKEY, ENOMEM, ENOSPC, ENOSYS, ENOTSUP, EOVERFLOW, EOWNERDEAD,
@@ -35,7 +36,9 @@ START_TEST(strerror__remedies)
 {
 	ck_assert_ptr_nonnull(strstr(ripc_strerror(-ENODEV), "ripc doctor"));
 	ck_assert_ptr_nonnull(strstr(ripc_strerror(-EMFILE), "ulimit -n"));
+	ck_assert_ptr_nonnull(strstr(ripc_strerror(-EFBIG), "ulimit -f"));
 	ck_assert_ptr_nonnull(strstr(ripc_strerror(-ENOMEM), "pool_bytes"));
+	ck_assert_ptr_nonnull(strstr(ripc_strerror(-ENOMEM), "ulimit -u"));
 	ck_assert_ptr_nonnull(strstr(ripc_strerror(-ENOBUFS), "pool_bytes"));
 	ck_assert_ptr_nonnull(strstr(ripc_strerror(-ECONNRESET), "unknown"));
 	ck_assert_ptr_nonnull(strstr(ripc_strerror(-EACCES), "another user"));
@@ -56,10 +59,41 @@ START_TEST(strerror__any_number)
 }
 END_TEST
 
+START_TEST(errname__names)
+{
+	ck_assert_str_eq(ripc_errname(-ENOENT), "ENOENT");
+	ck_assert_str_eq(ripc_errname(ENOENT), "ENOENT");
+	ck_assert_str_eq(ripc_errname(-EWOULDBLOCK), "EAGAIN");
+	ck_assert_str_eq(ripc_errname(-ENOTSUP), "EOPNOTSUPP");
+	ck_assert_str_eq(ripc_errname(-EHWPOISON), "EHWPOISON");
+	ck_assert_str_eq(ripc_errname(0), "0");
+	for (size_t i = 0; i < DOCUMENTED; i++)
+		ck_assert_ptr_nonnull(ripc_errname(-documented[i]));
+}
+END_TEST
+
+START_TEST(errname__any_number)
+{
+	static const int odd[] = {INT_MIN, INT_MAX, -INT_MAX, -4096, 41, 58, 100000};
+
+	for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++)
+		ck_assert_ptr_null(ripc_errname(odd[i]));
+	for (int code = 1; code <= 200; code++) {
+		const char *name = ripc_errname(-code);
+
+		ck_assert_ptr_eq(name, ripc_errname(code));
+		ck_assert(!name || name[0] == 'E');
+		/* Only what the system does not know has no name. */
+		ck_assert(name || strcmp(ripc_strerror(code), "unknown error") == 0);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	const TTest *const tests[] = {
-		strerror__own_sentences, strerror__remedies, strerror__any_number, NULL,
+		strerror__own_sentences, strerror__remedies, strerror__any_number,
+		errname__names, errname__any_number, NULL,
 	};
 
 	return suite_run("errors", tests);

@@ -15,7 +15,7 @@ START_TEST(call__answered)
 	const struct iovec items[3] = {item("one", 3), item("", 0), item(big, BIG)};
 	struct pair pair;
 	struct server server;
-	struct ripc_question call;
+	struct ripc_request call;
 
 	both_open(&pair, _i);
 	server_start(&server, pair.b.svc);
@@ -26,10 +26,44 @@ START_TEST(call__answered)
 			check_echo(&pair.a, &call);
 	}
 	server_stop(&server, &pair.a);
-	ck_assert_uint_eq(stats_of(pair.a.ctx).calls_answered, 61);
+	ck_assert_uint_eq(stats_of(pair.a.ctx).calls_replied, 61);
 	ck_assert_uint_eq(stats_of(pair.a.ctx).calls_open, 0);
 	pair_close(&pair);
 	free(big);
+}
+END_TEST
+
+/* A struct of another version of the library, and what cannot be lent. */
+START_TEST(call__of_other_versions)
+{
+	const struct iovec one = item("x", 1);
+	struct ripc_buffer lent = {.mem = {"y", 1}, .flags = 1};
+	struct {
+		struct ripc_request known;
+		uint64_t later;
+	} newer = {.later = 1};
+	struct ripc_msg *reply;
+	struct pair pair;
+
+	both_open(&pair, _i);
+	newer.known = call_to(pair.b.id, &one, 1, _i);
+	newer.known.size = sizeof(newer);
+	ck_assert_int_eq(ripc_call_start(pair.a.svc, &newer.known), -E2BIG);
+	ck_assert_int_eq(ripc_call(pair.a.svc, &newer.known, &reply, NULL), -E2BIG);
+	newer.known.size = offsetof(struct ripc_request, timeout_ms);
+	ck_assert_int_eq(ripc_call_start(pair.a.svc, &newer.known), -EINVAL);
+	newer.known.size = SIZE_MAX;
+	ck_assert_int_eq(ripc_call_start(pair.a.svc, &newer.known), -E2BIG);
+	newer.known.size = sizeof(newer);
+	newer.later = 0;
+	newer.known.returns = &lent;
+	newer.known.n_returns = 1;
+	ck_assert_int_eq(ripc_call_start(pair.a.svc, &newer.known), -EINVAL);
+	check_nothing(pair.b.svc);
+	lent.flags = 0;
+	ck_assert_int_eq(ripc_call_start(pair.a.svc, &newer.known), 0);
+	ripc_msg_free(take(pair.b.svc, RIPC_REQUEST));
+	pair_close(&pair);
 }
 END_TEST
 
@@ -42,7 +76,7 @@ START_TEST(call__answered_into_return_buffers)
 	struct pair pair;
 	struct server server;
 	struct ripc_msg *answer;
-	struct ripc_question call;
+	struct ripc_request call;
 
 	both_open(&pair, _i);
 	server_start(&server, pair.b.svc);
@@ -68,7 +102,7 @@ START_TEST(call__answered_with_an_error)
 	const struct iovec ask = item("error", 5);
 	enum ripc_outcome asked = 0;
 	struct ripc_msg *answer = NULL;
-	struct ripc_question call;
+	struct ripc_request call;
 	struct server server;
 	struct pair pair;
 
@@ -88,7 +122,7 @@ END_TEST
 START_TEST(call__nobody_there)
 {
 	const struct iovec ask = item("?", 1);
-	struct ripc_question call = call_to(nobody + (uint64_t)_i, &ask, 1, _i);
+	struct ripc_request call = call_to(nobody + (uint64_t)_i, &ask, 1, _i);
 	enum ripc_outcome asked = 0;
 	struct ripc_msg *answer;
 	struct pair pair;
@@ -123,7 +157,7 @@ START_TEST(call__somebody_comes_in_time)
 {
 	const struct iovec ask = item("quit", 4);
 	struct newcomer newcomer = {.id = nobody + 100 + (uint64_t)_i};
-	struct ripc_question call = call_to(newcomer.id, &ask, 1, _i);
+	struct ripc_request call = call_to(newcomer.id, &ask, 1, _i);
 	struct pair pair;
 
 	both_open(&pair, _i);
@@ -141,7 +175,7 @@ START_TEST(call__server_says_nothing)
 	const struct iovec ask = item("?", 1);
 	enum ripc_outcome asked = 0;
 	struct ripc_msg *answer, *question;
-	struct ripc_question call;
+	struct ripc_request call;
 	struct pair pair;
 	uint32_t n = 0;
 
@@ -153,7 +187,7 @@ START_TEST(call__server_says_nothing)
 	/* The short is repeated as a long message, but where all is slow perhaps not in time. */
 	ck_assert(asked == RIPC_DELIVERED || (_i % 2 && asked == RIPC_UNKNOWN));
 	while (ripc_receive(pair.b.svc, 0, &question) == 0) {
-		ck_assert_int_eq(question->kind, RIPC_QUESTION);
+		ck_assert_int_eq(question->kind, RIPC_REQUEST);
 		ck_assert_uint_eq(question->flags & RIPC_IDEMPOTENT, flags_of(_i));
 		ck_assert_int_eq(ripc_reply(pair.b.svc, question, &ask, 1, 0), 0);
 		ripc_msg_free(question);
@@ -163,7 +197,7 @@ START_TEST(call__server_says_nothing)
 		ck_assert_uint_eq(n, _i % 2 ? 2 : 1);
 	else
 		ck_assert(n == 1 || n == 2);
-	while (stats_of(pair.a.ctx).answers_late < n)
+	while (stats_of(pair.a.ctx).replies_late < n)
 		usleep(1000);
 	check_nothing(pair.a.svc);
 	pair_close(&pair);
@@ -210,7 +244,7 @@ START_TEST(call__server_is_killed)
 	const struct iovec ask = item("?", 1);
 	uint64_t id = nobody + 200 + (uint64_t)_i;
 	struct ripc_config cfg = config_of(_i, 0);
-	struct ripc_question call = call_to(id, &ask, 1, 0);
+	struct ripc_request call = call_to(id, &ask, 1, 0);
 	struct ripc_msg *answer;
 	struct side client;
 	int said, status;
@@ -224,8 +258,8 @@ START_TEST(call__server_is_killed)
 	while (stats_of(client.ctx).long_sent == 0) /* so that it is known to be delivered */
 		usleep(1000);
 	kill(pid, SIGKILL);
-	answer = take(client.svc, RIPC_ANSWER);
-	ck_assert_uint_eq(answer->answers, 5);
+	answer = take(client.svc, RIPC_REPLY);
+	ck_assert_uint_eq(answer->request_cookie, 5);
 	ck_assert_int_eq(answer->status, -ECONNRESET);
 	ck_assert_int_eq(answer->outcome, RIPC_DELIVERED);
 	ck_assert_uint_eq(answer->from, id);
@@ -242,7 +276,7 @@ START_TEST(call__successor_answers)
 	const struct iovec ask = item("quit", 4);
 	struct newcomer newcomer = {.id = nobody + 300 + (uint64_t)_i};
 	struct ripc_config cfg = config_of(_i, 0);
-	struct ripc_question call = call_to(newcomer.id, &ask, 1, 1);
+	struct ripc_request call = call_to(newcomer.id, &ask, 1, 1);
 	struct side client, other;
 	struct ripc_msg *answer;
 	int said, status;
@@ -257,7 +291,7 @@ START_TEST(call__successor_answers)
 	kill(pid, SIGKILL);
 	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
 	ck_assert_int_eq(pthread_create(&newcomer.server.thread, NULL, come_later, &newcomer), 0);
-	answer = take(client.svc, RIPC_ANSWER);
+	answer = take(client.svc, RIPC_REPLY);
 	ck_assert_int_eq(answer->status, 0);
 	ck_assert_uint_eq(answer->n_items, 1);
 	ripc_msg_free(answer);
@@ -272,18 +306,18 @@ START_TEST(call__server_closes)
 {
 	const struct iovec ask = item("?", 1);
 	struct ripc_msg *answer, *question;
-	struct ripc_question call;
+	struct ripc_request call;
 	struct pair pair;
 
 	both_open(&pair, _i);
 	call = call_to(pair.b.id, &ask, 1, 0);
 	ck_assert_int_eq(ripc_call_start(pair.a.svc, &call), 0);
-	question = take(pair.b.svc, RIPC_QUESTION);
+	question = take(pair.b.svc, RIPC_REQUEST);
 	while (stats_of(pair.a.ctx).long_sent == 0)
 		usleep(1000);
 	ripc_msg_free(question);
 	side_close(&pair.b);
-	answer = take(pair.a.svc, RIPC_ANSWER);
+	answer = take(pair.a.svc, RIPC_REPLY);
 	ck_assert_int_eq(answer->status, -ECONNRESET);
 	ck_assert_int_eq(answer->outcome, RIPC_DELIVERED);
 	ripc_msg_free(answer);
@@ -296,7 +330,7 @@ START_TEST(call__this_incarnation_closes)
 {
 	const struct iovec ask = item("?", 1);
 	struct ripc_msg *answer;
-	struct ripc_question call;
+	struct ripc_request call;
 	struct pair pair;
 
 	both_open(&pair, _i);
@@ -304,9 +338,9 @@ START_TEST(call__this_incarnation_closes)
 	call = call_to(pair.b.id, &ask, 1, _i);
 	call.to_incarnation = ripc_service_incarnation(pair.b.svc);
 	ck_assert_int_eq(ripc_call_start(pair.a.svc, &call), 0);
-	ripc_msg_free(take(pair.b.svc, RIPC_QUESTION));
+	ripc_msg_free(take(pair.b.svc, RIPC_REQUEST));
 	side_close(&pair.b);
-	answer = take(pair.a.svc, RIPC_ANSWER);
+	answer = take(pair.a.svc, RIPC_REPLY);
 	ck_assert_int_eq(answer->status, -ECONNRESET);
 	ck_assert_int_ne(answer->outcome, RIPC_NOT_DELIVERED);
 	ripc_msg_free(answer);
@@ -337,7 +371,7 @@ static void poll_until_asked(const struct side *server)
 
 	while (ripc_receive(server->svc, 0, &msg))
 		ripc_poll(server->ctx);
-	ck_assert_int_eq(msg->kind, RIPC_QUESTION);
+	ck_assert_int_eq(msg->kind, RIPC_REQUEST);
 	ripc_msg_free(msg);
 }
 
@@ -345,7 +379,7 @@ static void poll_until_asked(const struct side *server)
 START_TEST(cancel__of_what_was_delivered)
 {
 	const struct iovec ask = item("?", 1);
-	struct ripc_question call;
+	struct ripc_request call;
 	struct ripc_msg *answer;
 	struct pair pair;
 
@@ -357,7 +391,7 @@ START_TEST(cancel__of_what_was_delivered)
 	poll_until_asked(&pair.b);
 	while (ripc_receive(pair.a.svc, 0, &answer))
 		ripc_poll(pair.b.ctx);
-	ck_assert_int_eq(answer->kind, RIPC_ANSWER);
+	ck_assert_int_eq(answer->kind, RIPC_REPLY);
 	ck_assert_int_eq(answer->status, -ECANCELED);
 	/* Nobody says that a short came. */
 	ck_assert_int_eq(answer->outcome, _i % 2 ? RIPC_UNKNOWN : RIPC_DELIVERED);
@@ -370,7 +404,7 @@ END_TEST
 START_TEST(call__asked_again_in_vain)
 {
 	const struct iovec ask = item("?", 1);
-	struct ripc_question call;
+	struct ripc_request call;
 	struct ripc_msg *answer;
 	struct pair pair;
 
@@ -380,7 +414,7 @@ START_TEST(call__asked_again_in_vain)
 	ck_assert_int_eq(ripc_call_start(pair.a.svc, &call), 0);
 	poll_until_asked(&pair.b);
 	side_close(&pair.b);
-	answer = take(pair.a.svc, RIPC_ANSWER);
+	answer = take(pair.a.svc, RIPC_REPLY);
 	/* Had the short been repeated as a long message by then, that one was not delivered. */
 	ck_assert(answer->status == -ECONNRESET || answer->status == -ETIMEDOUT);
 	ck_assert_int_ne(answer->outcome, RIPC_NOT_DELIVERED);
@@ -395,7 +429,7 @@ START_TEST(service_close__while_it_asks)
 {
 	const struct iovec ask = item("?", 1);
 	enum ripc_outcome asked = 0;
-	struct ripc_question call;
+	struct ripc_request call;
 	struct ripc_msg *answer;
 	struct closer closer;
 	struct pair pair;
@@ -414,6 +448,7 @@ int main(int argc, char **argv)
 {
 	const struct calls_test tests[] = {
 		{ call__answered, false },
+		{ call__of_other_versions, false },
 		{ call__answered_into_return_buffers, false },
 		{ call__answered_with_an_error, false },
 		{ call__nobody_there, false },

@@ -16,7 +16,7 @@ static void answer_again(struct ripc_service *svc)
 	struct ripc_msg *question;
 
 	while (ripc_receive(svc, 0, &question) == 0) {
-		ck_assert_int_eq(question->kind, RIPC_QUESTION);
+		ck_assert_int_eq(question->kind, RIPC_REQUEST);
 		ck_assert(question->flags & RIPC_IDEMPOTENT);
 		ck_assert_int_eq(ripc_reply(svc, question, question->items, 1, 0), 0);
 		ripc_msg_free(question);
@@ -33,7 +33,7 @@ static struct ripc_msg *take_answer(const struct pair *pair)
 		int error = ripc_receive(pair->a.svc, 10, &msg);
 
 		ck_assert(error == 0 || error == -ETIMEDOUT);
-		if (error == 0 && msg->kind == RIPC_ANSWER)
+		if (error == 0 && msg->kind == RIPC_REPLY)
 			return msg;
 		if (error == 0) {
 			ck_assert_int_eq(msg->kind, RIPC_NOTICE);
@@ -50,7 +50,7 @@ static bool question_keep(struct ripc_msg **questions, struct ripc_msg *question
 	struct ripc_msg *before;
 	uint64_t number;
 
-	ck_assert_int_eq(question->kind, RIPC_QUESTION);
+	ck_assert_int_eq(question->kind, RIPC_REQUEST);
 	memcpy(&number, question->items[0].iov_base, sizeof(number));
 	ck_assert(number < MANY);
 	before = questions[number];
@@ -73,7 +73,7 @@ START_TEST(call_start__answered_in_any_order)
 	most = stats_of(pair.b.ctx).pool_used_bytes + KEPT_BYTES * MANY;
 	for (uint64_t n = 0; n < MANY; n++) {
 		const struct iovec ask = item(&numbers[n], sizeof(numbers[n]));
-		struct ripc_question call = call_to(pair.b.id, &ask, 1, _i);
+		struct ripc_request call = call_to(pair.b.id, &ask, 1, _i);
 		int error;
 
 		numbers[n] = n;
@@ -83,7 +83,7 @@ START_TEST(call_start__answered_in_any_order)
 		ck_assert_int_eq(error, 0);
 	}
 	for (uint32_t n = 0; n < MANY;)
-		n += question_keep(questions, take(pair.b.svc, RIPC_QUESTION));
+		n += question_keep(questions, take(pair.b.svc, RIPC_REQUEST));
 	/* What is kept is small. Repeated questions that wait in the queue take room, too. */
 	for (uint64_t until_ms = clock_ms() + PATIENCE_MS; clock_ms() < until_ms; usleep(1000)) {
 		while (ripc_receive(pair.b.svc, 0, &question) == 0)
@@ -103,7 +103,7 @@ START_TEST(call_start__answered_in_any_order)
 	}
 	for (uint32_t n = 0; n < MANY; n++) {
 		struct ripc_msg *answer = take_answer(&pair);
-		uint64_t number = answer->answers - 1000;
+		uint64_t number = answer->request_cookie - 1000;
 
 		ck_assert_int_eq(answer->status, 0);
 		ck_assert_uint_lt(number, MANY);
@@ -123,7 +123,7 @@ START_TEST(cancel__of_calls)
 	const struct ripc_buffer returns = {.mem = {place, BIG}};
 	const struct iovec ask = item(big, BIG);
 	struct ripc_msg *answer;
-	struct ripc_question call;
+	struct ripc_request call;
 	struct pair pair;
 
 	both_open(&pair, _i);
@@ -135,9 +135,9 @@ START_TEST(cancel__of_calls)
 		ck_assert_int_eq(ripc_call_start(pair.a.svc, &call), 0);
 	ck_assert_int_eq(ripc_cancel(pair.a.svc, 77), 0);
 	for (int times = 0; times < 2; times++) {
-		answer = take(pair.a.svc, RIPC_ANSWER);
+		answer = take(pair.a.svc, RIPC_REPLY);
 		ck_assert_int_eq(answer->status, -ECANCELED);
-		ck_assert_uint_eq(answer->answers, 77);
+		ck_assert_uint_eq(answer->request_cookie, 77);
 		ripc_msg_free(answer);
 	}
 	ck_assert_int_eq(ripc_cancel(pair.a.svc, 77), -ENOENT);
@@ -151,7 +151,7 @@ START_TEST(service_close__ends_calls)
 {
 	const struct iovec ask = item("?", 1);
 	struct ripc_msg *answer;
-	struct ripc_question call;
+	struct ripc_request call;
 	struct closer closer;
 	struct pair pair;
 
@@ -169,14 +169,14 @@ START_TEST(reply__to_who_is_gone)
 {
 	const struct iovec ask = item("?", 1);
 	struct ripc_msg *question;
-	struct ripc_question call;
+	struct ripc_request call;
 	struct pair pair;
 	uint64_t began_ms;
 
 	both_open(&pair, _i);
 	call = call_to(pair.b.id, &ask, 1, _i);
 	ck_assert_int_eq(ripc_call_start(pair.a.svc, &call), 0);
-	question = take(pair.b.svc, RIPC_QUESTION);
+	question = take(pair.b.svc, RIPC_REQUEST);
 	side_close(&pair.a);
 	began_ms = clock_ms();
 	for (int times = 0; times < 100; times++) {
@@ -196,7 +196,7 @@ START_TEST(reply__to_who_takes_none)
 	struct ripc_config cfg = config_of(_i, 0), slow = config_of(_i, RIPC_NO_THREAD);
 	const struct iovec ask = item("?", 1);
 	struct ripc_msg *question;
-	struct ripc_question call;
+	struct ripc_request call;
 	struct pair pair;
 	struct pump pump;
 	uint32_t n = 0;
@@ -207,7 +207,7 @@ START_TEST(reply__to_who_takes_none)
 	call = call_to(pair.b.id, &ask, 1, _i);
 	pump_start(&pump, pair.a.ctx);
 	ck_assert_int_eq(ripc_call_start(pair.a.svc, &call), 0);
-	question = take(pair.b.svc, RIPC_QUESTION);
+	question = take(pair.b.svc, RIPC_REQUEST);
 	pump_stop(&pump);
 	while ((error = ripc_reply(pair.b.svc, question, &ask, 1, 0)) == 0)
 		n++;
@@ -230,7 +230,7 @@ START_TEST(sendmsg__in_place_of_a_reply)
 	const struct iovec ask = item("?", 1);
 	struct iovec sent = item(big, _i < 2 ? BIG : 100);
 	struct ripc_msg *question, *msg;
-	struct ripc_question call;
+	struct ripc_request call;
 	struct ripc_send send = {.size = sizeof(send), .items = &sent, .n_items = 1,
 		.flags = RIPC_SEND_LONG, .timeout_ms = PATIENCE_MS};
 	struct pair pair;
@@ -240,7 +240,7 @@ START_TEST(sendmsg__in_place_of_a_reply)
 	call.returns = &returns;
 	call.n_returns = 1;
 	ck_assert_int_eq(ripc_call_start(pair.a.svc, &call), 0);
-	question = take(pair.b.svc, RIPC_QUESTION);
+	question = take(pair.b.svc, RIPC_REQUEST);
 	send.to = question->from;
 	send.reply_to = question->reply;
 	ck_assert_int_eq(ripc_sendmsg(pair.b.svc, &send, NULL), 0);
@@ -249,7 +249,7 @@ START_TEST(sendmsg__in_place_of_a_reply)
 	ck_assert_int_eq(place[BIG - 1] | place[1], 0);
 	ripc_msg_free(msg);
 	ck_assert_int_eq(ripc_reply(pair.b.svc, question, &sent, 1, 0), 0);
-	msg = take(pair.a.svc, RIPC_ANSWER);
+	msg = take(pair.a.svc, RIPC_REPLY);
 	ck_assert_int_eq(msg->status, 0);
 	check_filled(msg->items[0].iov_base, sent.iov_len, 7);
 	ripc_msg_free(msg);
@@ -266,7 +266,7 @@ START_TEST(window__is_not_for_answers)
 	char *big = filled(BIG, 7), *window = malloc(BIG);
 	const struct iovec mem = {window, BIG}, ask = item("?", 1), long_item = item(big, BIG);
 	struct ripc_msg *question, *answer;
-	struct ripc_question call;
+	struct ripc_request call;
 	struct pair pair;
 
 	both_open(&pair, _i);
@@ -275,17 +275,17 @@ START_TEST(window__is_not_for_answers)
 	call.cookie = 5;
 	for (uint32_t n = 0; n < 2; n++) {
 		ck_assert_int_eq(ripc_call_start(pair.a.svc, &call), 0);
-		question = take(pair.b.svc, RIPC_QUESTION);
+		question = take(pair.b.svc, RIPC_REQUEST);
 		if (n)
 			ck_assert_int_eq(ripc_cancel(pair.a.svc, 5), 0);
 		ck_assert_int_eq(ripc_reply(pair.b.svc, question, &long_item, 1, 0), 0);
 		ripc_msg_free(question);
-		answer = take(pair.a.svc, RIPC_ANSWER);
+		answer = take(pair.a.svc, RIPC_REPLY);
 		ck_assert_int_eq(answer->status, n ? -ECANCELED : 0);
 		ck_assert_ptr_null(answer->places);
 		ripc_msg_free(answer);
 	}
-	while (stats_of(pair.a.ctx).answers_late == 0)
+	while (stats_of(pair.a.ctx).replies_late == 0)
 		usleep(1000);
 	ck_assert_int_eq(ripc_window_cancel(pair.a.svc, 6), 0);
 	pair_close(&pair);
@@ -299,7 +299,7 @@ START_TEST(call__beside_a_full_queue)
 {
 	char *big = filled(BIG, 7);
 	const struct iovec ask = item("?", 1), long_item = item(big, BIG);
-	struct ripc_question call;
+	struct ripc_request call;
 	struct server server;
 	struct pair pair;
 
@@ -327,23 +327,26 @@ END_TEST
 static size_t open_and_close(int i)
 {
 	const struct iovec ask = item("?", 1);
-	struct ripc_question call = call_to(nobody + 400 + (uint64_t)i, &ask, 1, i);
+	struct ripc_request call = call_to(nobody + 400 + (uint64_t)i, &ask, 1, i);
 	struct ripc_config cfg = config_of(i, 0);
-	struct ripc_msg *answer;
+	struct ripc_msg *replies[KEPT];
 	struct side side;
 
 	caller_open(&side, &cfg, 0);
 	call.timeout_ms = 1;
 	for (uint32_t n = 0; n < KEPT; n++) {
 		ck_assert_int_eq(ripc_call_start(side.svc, &call), 0);
-		answer = take(side.svc, RIPC_ANSWER);
-		ck_assert_int_lt(answer->status, 0);
+		replies[n] = take(side.svc, RIPC_REPLY);
 	}
 	side_close(&side);
+	for (uint32_t n = 0; n < KEPT; n++) {
+		ck_assert_int_lt(replies[n]->status, 0);
+		ripc_msg_free(replies[n]);
+	}
 	return heap_bytes();
 }
 
-/* Messages that were not freed go with the context. */
+/* Messages are readable after their context was closed. With the last of them all is freed. */
 START_TEST(close__with_failures_kept)
 {
 	size_t before;
@@ -358,19 +361,19 @@ START_TEST(reply__given)
 {
 	const struct iovec ask = item("?", 1);
 	struct ripc_msg *answer, *question;
-	struct ripc_question call;
+	struct ripc_request call;
 	struct iovec given;
 	struct pair pair;
 
 	both_open(&pair, _i);
 	call = call_to(pair.b.id, &ask, 1, _i);
 	ck_assert_int_eq(ripc_call_start(pair.a.svc, &call), 0);
-	question = take(pair.b.svc, RIPC_QUESTION);
+	question = take(pair.b.svc, RIPC_REQUEST);
 	given = item(pool_filled(pair.b.ctx, BIG, 3), BIG);
 	ck_assert_int_eq(ripc_reply(pair.b.svc, question, &ask, 1, RIPC_GIVE), -EINVAL);
 	ck_assert_int_eq(ripc_reply(pair.b.svc, question, &given, 1, RIPC_GIVE), 0);
 	ripc_msg_free(question);
-	answer = take(pair.a.svc, RIPC_ANSWER);
+	answer = take(pair.a.svc, RIPC_REPLY);
 	ck_assert_uint_eq(answer->items[0].iov_len, BIG);
 	check_filled(answer->items[0].iov_base, BIG, 3);
 	ripc_msg_free(answer);
@@ -389,7 +392,7 @@ START_TEST(reply__given_is_mapped)
 	char *place = calloc(1, BIG);
 	const struct ripc_buffer returns = {.mem = {place, BIG}};
 	struct ripc_msg *answer, *question;
-	struct ripc_question call;
+	struct ripc_request call;
 	struct iovec given;
 	struct pair pair;
 
@@ -399,11 +402,11 @@ START_TEST(reply__given_is_mapped)
 		call.returns = &returns;
 		call.n_returns = n;
 		ck_assert_int_eq(ripc_call_start(pair.a.svc, &call), 0);
-		question = take(pair.b.svc, RIPC_QUESTION);
+		question = take(pair.b.svc, RIPC_REQUEST);
 		given = item(pool_filled(pair.b.ctx, BIG, 3), BIG);
 		ck_assert_int_eq(ripc_reply(pair.b.svc, question, &given, 1, RIPC_GIVE), 0);
 		ripc_msg_free(question);
-		answer = take(pair.a.svc, RIPC_ANSWER);
+		answer = take(pair.a.svc, RIPC_REPLY);
 		check_filled(answer->items[0].iov_base, BIG, 3);
 		ck_assert_int_eq(answer->items[0].iov_base == place, n);
 		ck_assert_uint_eq(stats_of(pair.a.ctx).mapped_bytes, mapped);
@@ -418,7 +421,7 @@ START_TEST(call__bad_arguments)
 {
 	const struct iovec ask = item("?", 1);
 	struct ripc_msg *answer = NULL, none = {.kind = RIPC_SHORT, .from = 1, .reply = 1};
-	struct ripc_question call;
+	struct ripc_request call;
 	struct pair pair;
 
 	both_open(&pair, _i);
@@ -440,7 +443,7 @@ START_TEST(call__bad_arguments)
 	call.to = 0;
 	ck_assert_int_eq(ripc_call_start(pair.a.svc, &call), -EINVAL);
 	ck_assert_int_eq(ripc_reply(pair.a.svc, &none, &ask, 1, 0), -EINVAL);
-	none.kind = RIPC_QUESTION;
+	none.kind = RIPC_REQUEST;
 	ck_assert_int_eq(ripc_reply(pair.a.svc, &none, &ask, 1, RIPC_NOWAIT), -EINVAL);
 	ck_assert_int_eq(ripc_reply_error(pair.a.svc, &none, 0), -EINVAL);
 	ck_assert_int_eq(ripc_reply_error(pair.a.svc, &none, -4096), -EINVAL);

@@ -8,6 +8,8 @@
 
 #define COOKIE    42u
 #define KEPT      50u  /* notices that are not freed */
+#define TURNS     4
+#define LOST_MS   3000 /* a change on this host is told within this */
 #define NOBODY_MS 2500 /* by then nobody was found once, which takes a second */
 
 static const char *const backends[] = {"udp", "shm"};
@@ -196,24 +198,147 @@ START_TEST(watch__is_replaced)
 }
 END_TEST
 
-/* What the application has not looked at is told once, and what it holds is not changed. */
-START_TEST(watch__newest_only)
+/* Takes notices until one names this incarnation; all are kept. Returns the last. */
+static struct ripc_msg *told_of(uint64_t incarnation)
+{
+	struct ripc_msg *msg;
+
+	do {
+		msg = take(watcher.svc, RIPC_NOTICE);
+		ck_assert_uint_eq(msg->flags, RIPC_WATCHED);
+		ck_assert_uint_eq(msg->cookie, COOKIE);
+	} while (msg->from_incarnation != incarnation);
+	return msg;
+}
+
+/* Each change is told while all earlier notices are kept, and a kept notice does not change. */
+START_TEST(watch__notices_are_kept)
 {
 	struct side holder;
-	struct ripc_msg *held;
+	struct ripc_msg *kept[2 * TURNS];
+	uint64_t was[2 * TURNS];
+
+	set_up(_i);
+	ck_assert_int_eq(ripc_watch(watcher.svc, id_of(_i), COOKIE), 0);
+	for (int at = 0; at < 2 * TURNS; at += 2) {
+		side_open_as(&holder, &cfg, id_of(_i));
+		was[at] = ripc_service_incarnation(holder.svc);
+		kept[at] = told_of(was[at]);
+		side_close(&holder);
+		was[at + 1] = 0;
+		kept[at + 1] = told_of(0);
+	}
+	for (int at = 0; at < 2 * TURNS; at++) {
+		ck_assert_uint_eq(kept[at]->from_incarnation, was[at]);
+		ripc_msg_free(kept[at]);
+	}
+	check_nothing(watcher.svc);
+	side_close(&watcher);
+}
+END_TEST
+
+/* A notice that waits behind a full queue tells the newest, and the next change is told, too. */
+START_TEST(watch__queue_is_full)
+{
+	const struct iovec word = item("x", 1);
+	struct side holder;
+	struct ripc_msg *msg;
+	uint64_t dropped;
 
 	set_up(_i);
 	side_open_as(&holder, &cfg, id_of(_i));
 	ck_assert_int_eq(ripc_watch(watcher.svc, id_of(_i), COOKIE), 0);
-	held = take(watcher.svc, RIPC_NOTICE);
-	ck_assert_uint_eq(held->from_incarnation, ripc_service_incarnation(holder.svc));
+	(void)told_of(ripc_service_incarnation(holder.svc));
+	dropped = stats_of(watcher.ctx).drop_queue_full;
+	while (stats_of(watcher.ctx).drop_queue_full == dropped)
+		(void)ripc_send_short(holder.svc, watcher.id, &word, 1);
 	side_close(&holder);
+	do {
+		ck_assert_int_eq(ripc_receive(watcher.svc, PATIENCE_MS, &msg), 0);
+		if (msg->kind != RIPC_NOTICE)
+			ripc_msg_free(msg);
+	} while (msg->kind != RIPC_NOTICE);
+	ck_assert_uint_eq(msg->from_incarnation, 0);
 	side_open_as(&holder, &cfg, id_of(_i));
-	usleep(1000000); /* by then the watch has heard of both */
-	check_nothing(watcher.svc);
-	ck_assert_uint_ne(held->from_incarnation, ripc_service_incarnation(holder.svc));
-	ripc_msg_free(held);
-	ck_assert_uint_eq(told(id_of(_i)), ripc_service_incarnation(holder.svc));
+	(void)told_of(ripc_service_incarnation(holder.svc));
+	side_close(&holder);
+	side_close(&watcher);
+}
+END_TEST
+
+/* Takes what is left of the pool. */
+static void exhaust(struct ripc_context *ctx)
+{
+	void *mem;
+
+	for (size_t len = 1 << 20; len; len /= 2) {
+		while (ripc_buf_alloc(ctx, len, &mem) == 0)
+			;
+	}
+}
+
+/* Without memory for copies the application gets the notice itself: nothing is told twice, and a
+ * change meanwhile is told when the notice is freed. */
+START_TEST(watch__no_memory)
+{
+	struct side holder;
+	struct ripc_msg *kept, *msg;
+	int error = 0;
+
+	cfg = api_config(0);
+	cfg.backends = backends[_i];
+	cfg.pool_bytes = 4 << 20;
+	side_open_as(&watcher, &cfg, 0);
+	cfg.pool_bytes = 0;
+	ck_assert_int_eq(ripc_watch(watcher.svc, id_of(_i), COOKIE), 0);
+	exhaust(watcher.ctx);
+	for (;;) { /* blocks that are kept for messages are used first */
+		side_open_as(&holder, &cfg, id_of(_i));
+		error = ripc_receive(watcher.svc, LOST_MS, &kept);
+		if (!error && !kept->from_incarnation)
+			error = ripc_receive(watcher.svc, LOST_MS, &kept);
+		if (error)
+			break;
+		ck_assert_uint_eq(kept->from_incarnation, ripc_service_incarnation(holder.svc));
+		exhaust(watcher.ctx);
+		side_close(&holder);
+		error = ripc_receive(watcher.svc, LOST_MS, &msg);
+		if (error)
+			break;
+		ck_assert_uint_eq(msg->from_incarnation, 0);
+		kept = msg;
+	}
+	ck_assert_int_eq(error, -ETIMEDOUT);
+	ripc_msg_free(kept);
+	ck_assert_int_eq(ripc_receive(watcher.svc, PATIENCE_MS, &msg), 0);
+	ck_assert_uint_eq(msg->cookie, COOKIE);
+	side_close(&watcher);
+}
+END_TEST
+
+/* The notices of an earlier watch are kept, or still queued: the next watch tells its own. */
+START_TEST(unwatch__notices_are_kept)
+{
+	struct side holder;
+	struct ripc_msg *kept[TURNS];
+
+	set_up(_i);
+	side_open_as(&holder, &cfg, id_of(_i));
+	for (uint64_t at = 0; at < TURNS; at++) {
+		ck_assert_int_eq(ripc_watch(watcher.svc, id_of(_i), at), 0);
+		kept[at] = take(watcher.svc, RIPC_NOTICE);
+		ck_assert_uint_eq(kept[at]->cookie, at);
+		ck_assert_int_eq(ripc_unwatch(watcher.svc, id_of(_i)), 0);
+		/* known already: this one is queued at once, and taken back */
+		ck_assert_int_eq(ripc_watch(watcher.svc, id_of(_i), at), 0);
+		ck_assert_int_eq(ripc_unwatch(watcher.svc, id_of(_i)), 0);
+		check_nothing(watcher.svc);
+	}
+	for (uint64_t at = 0; at < TURNS; at++) {
+		ck_assert_uint_eq(kept[at]->cookie, at);
+		ck_assert_uint_eq(kept[at]->from_incarnation, ripc_service_incarnation(holder.svc));
+		ripc_msg_free(kept[at]);
+	}
 	side_close(&holder);
 	side_close(&watcher);
 }
@@ -306,17 +431,21 @@ END_TEST
 
 static size_t open_and_close(int i)
 {
+	struct ripc_msg *kept[KEPT];
+
 	set_up(i);
 	for (uint32_t n = 0; n < KEPT; n++)
 		ck_assert_int_eq(ripc_watch(watcher.svc, id_of(i) + 100 + n, COOKIE), 0);
 	for (uint32_t n = 0; n < KEPT; n++)
-		(void)take(watcher.svc, RIPC_NOTICE);
+		kept[n] = take(watcher.svc, RIPC_NOTICE);
 	ck_assert_int_eq(ripc_unwatch(watcher.svc, id_of(i) + 100), 0);
 	side_close(&watcher);
+	for (uint32_t n = 0; n < KEPT; n++)
+		ripc_msg_free(kept[n]);
 	return heap_bytes();
 }
 
-/* Messages that were not freed go with the context. */
+/* The last message that is freed after the context gives back all of the context. */
 START_TEST(close__with_notices_kept)
 {
 	size_t before = 0;
@@ -345,7 +474,8 @@ int main(void)
 		{ watch__comes_and_goes, 2 }, { watch__is_there_already, 2 },
 		{ watch__has_spoken_first, 2 }, { watch__is_killed, 2 }, { watch__is_stopped, 2 },
 		{ watch__is_replaced, 2 },
-		{ watch__newest_only, 2 },
+		{ watch__notices_are_kept, 2 }, { watch__queue_is_full, 1 },
+		{ watch__no_memory, 2 }, { unwatch__notices_are_kept, 2 },
 		{ unwatch__with_what_was_told, 2 }, { watch__bad_arguments, 2 },
 		{ close__with_notices_kept, 2 }, { await__somebody_comes, 2 },
 		{ wait__bad_arguments, 2 }, { NULL, 0 },

@@ -3,6 +3,9 @@
  * Checksums that are computed while their message is being read: as its sender, and as its reader,
  * beside a partner who may say anything.
  */
+#include <pthread.h>
+#include <stdatomic.h>
+
 #include "core/net/backend.h"
 #include "core/partner/partner.h"
 #include "core/wire/wire.h"
@@ -250,6 +253,54 @@ START_TEST(open__refused_before_the_sum)
 }
 END_TEST
 
+static struct {
+	atomic_bool parked, released, returned;
+} summer;
+
+static void park(void *arg, const char *name)
+{
+	(void)arg;
+	if (strcmp(name, "in_summing"))
+		return;
+	atomic_store(&summer.parked, true);
+	while (!atomic_load(&summer.released))
+		usleep(1000);
+}
+
+static void let_return(void *arg, uint64_t until_us)
+{
+	atomic_store(&summer.released, true);
+	while (!atomic_load(&summer.returned))
+		usleep(1000);
+	lone_idle(arg, until_us);
+}
+
+static void *send_main(void *lone)
+{
+	send_mine(lone, 5 * MIB, 1);
+	atomic_store(&summer.returned, true);
+	return NULL;
+}
+
+/* Its context closes meanwhile: ripc_close() waits for the thread that computes the checksum. */
+START_TEST(open__closed_before_the_sum)
+{
+	static struct lone lone;
+	pthread_t thread;
+
+	reader_open(&lone, 0);
+	lone.ctx->cfg.flags &= ~RIPC_SINGLE_THREAD;
+	lone.ctx->env.point = park;
+	lone.ctx->env.idle = let_return;
+	ck_assert_int_eq(pthread_create(&thread, NULL, send_main, &lone), 0);
+	while (!atomic_load(&summer.parked))
+		usleep(1000);
+	lone_close_all(&lone);
+	ck_assert(atomic_load(&summer.returned));
+	ck_assert_int_eq(pthread_join(thread, NULL), 0);
+}
+END_TEST
+
 /* What is asked for in datagrams while it is summed up is repeated without keys or with both. */
 START_TEST(open__pulled_before_the_sum)
 {
@@ -331,8 +382,8 @@ int main(void)
 		{ read__sum_follows, 2 }, { read__sum_is_not_needed, 1 },
 		{ read__sum_is_wrong, 2 }, { read__sum_never_comes, 1 },
 		{ open__sum_follows, 3 }, { open__refused_before_the_sum, 1 },
-		{ open__pulled_before_the_sum, 1 }, { open__many_items, 3 },
-		{ open__announced_later, 1 }, { NULL, 0 },
+		{ open__closed_before_the_sum, 1 }, { open__pulled_before_the_sum, 1 },
+		{ open__many_items, 3 }, { open__announced_later, 1 }, { NULL, 0 },
 	};
 
 	return suite_run_loops("summing", loops);

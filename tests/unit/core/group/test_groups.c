@@ -112,7 +112,7 @@ START_TEST(join__bad_arguments)
 {
 	uint64_t group = group_id();
 	const struct iovec hello = item("hello", 5);
-	struct ripc_question question = {.size = sizeof(question), .items = &hello, .n_items = 1};
+	struct ripc_request question = {.size = sizeof(question), .items = &hello, .n_items = 1};
 	struct ripc_path path = {.size = sizeof(path)};
 	struct ripc_service *svc;
 	struct ripc_msg *msg;
@@ -371,6 +371,25 @@ START_TEST(long__given_to_nobody)
 }
 END_TEST
 
+/* To a program whose entries are longer, the library tells the same, and 0 behind. */
+static void check_newer(const struct ripc_msg *msg, struct ripc_delivery *list)
+{
+	struct {
+		struct ripc_delivery known;
+		uint64_t later;
+	} newer[MEMBERS];
+
+	memset(newer, 0x55, sizeof(newer));
+	ck_assert_int_eq(ripc_deliveries(msg, &newer[0].known, MEMBERS, sizeof(newer[0])), MEMBERS);
+	for (uint32_t i = 0; i < MEMBERS; i++) {
+		ck_assert_mem_eq(&newer[i].known, &list[i], sizeof(list[i]));
+		ck_assert_uint_eq(newer[i].later, 0);
+	}
+	ck_assert_int_eq(ripc_deliveries(msg, list, MEMBERS, sizeof(*list) - 1), -EINVAL);
+	ck_assert_int_eq(ripc_deliveries(msg, NULL, 0, 4097), -E2BIG);
+	ck_assert_int_eq(ripc_deliveries(msg, NULL, 0, sizeof(*list)), MEMBERS);
+}
+
 START_TEST(long__completion)
 {
 	const struct iovec hello = item("hello", 5);
@@ -390,8 +409,9 @@ START_TEST(long__completion)
 	ck_assert_int_eq(msg->status, 0);
 	ck_assert_int_eq(msg->outcome, RIPC_DELIVERED);
 	check_counts(msg->counts, MEMBERS, 0, 0);
-	ck_assert_int_eq(ripc_deliveries(msg, list, 2), MEMBERS);
-	ck_assert_int_eq(ripc_deliveries(msg, list, MEMBERS), MEMBERS);
+	ck_assert_int_eq(ripc_deliveries(msg, list, 2, sizeof(*list)), MEMBERS);
+	ck_assert_int_eq(ripc_deliveries(msg, list, MEMBERS, sizeof(*list)), MEMBERS);
+	check_newer(msg, list);
 	for (uint32_t i = 0; i < MEMBERS; i++) {
 		uint32_t same = 0;
 
@@ -405,7 +425,8 @@ START_TEST(long__completion)
 	ripc_msg_free(msg);
 	for (uint32_t i = 0; i < MEMBERS; i++) {
 		msg = take(crowd.members[i].svc, RIPC_LONG);
-		ck_assert_int_eq(ripc_deliveries(msg, list, MEMBERS), -EINVAL);
+		ck_assert_int_eq(ripc_deliveries(msg, list, MEMBERS, sizeof(*list)),
+			-EINVAL);
 		ripc_msg_free(msg);
 	}
 	crowd_close(&crowd);
@@ -508,23 +529,28 @@ END_TEST
 /* Closed in the middle, with messages to members that do nothing. */
 START_TEST(close__while_sending)
 {
-	struct ripc_config cfg = config_of(_i, RIPC_NO_THREAD);
+	struct ripc_config cfg = config_of(_i % 2, RIPC_NO_THREAD);
 	struct side side, sleeper;
 	struct ripc_send send;
 	struct iovec sent;
+	bool given = _i / 2;
 
 	side_open(&side, 0);
 	side_open_as(&sleeper, &cfg, 0);
 	ck_assert_int_eq(ripc_join(sleeper.svc, group_id()), 0);
 	sent = item(pool_filled(side.ctx, BIG, 7), BIG);
 	send = long_send(group_id(), &sent, 1);
-	send.flags |= RIPC_NOWAIT;
+	send.flags |= RIPC_NOWAIT | (given ? RIPC_GIVE : 0);
 	ck_assert_int_eq(ripc_sendmsg(side.svc, &send, NULL), 0);
-	for (int i = 0; i < _i * 50; i++)
+	for (int i = 0; i < _i % 2 * 50; i++)
 		ripc_poll(sleeper.ctx);
 	ck_assert_int_eq(ripc_service_close(side.svc), 0);
-	side_close(&side);
+	if (!given)
+		ck_assert_int_eq(ripc_buf_free(side.ctx, sent.iov_base), 0);
 	side_close(&sleeper);
+	while (stats_of(side.ctx).pool_used_bytes) /* until the sleeper holds nothing any more */
+		usleep(1000);
+	side_close(&side);
 }
 END_TEST
 
@@ -558,7 +584,7 @@ int main(void)
 		{short__to_nobody, 1}, {long__to_all, 2},
 		{long__given, 2}, {long__given_to_nobody, 1}, {long__completion, 2},
 		{long__slow_one_is_waited_for, 2}, {long__slow_one_is_left, 2},
-		{long__cancelled, 2}, {close__while_sending, 2}, {close__leaves, 2}, {NULL, 0},
+		{long__cancelled, 2}, {close__while_sending, 4}, {close__leaves, 2}, {NULL, 0},
 	};
 
 	return suite_run_loops("groups", loops);

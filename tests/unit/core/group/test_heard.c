@@ -507,6 +507,116 @@ START_TEST(many__keeps_the_partner)
 }
 END_TEST
 
+/* A short to many, or a copy, comes and is delivered. */
+static void takes_many(struct lone *lone, uint64_t number)
+{
+	say_many(lone, GROUP, TOKEN, number);
+	expect_short(lone, GROUP, LOW(number));
+}
+
+static void takes_copy(struct lone *lone, uint64_t number)
+{
+	say_copy(lone, GROUP, LOW(number));
+	expect_short(lone, GROUP, LOW(number));
+}
+
+/* A member, and a sender that the member has not resolved. */
+static void claimed_open(struct lone *lone)
+{
+	many_world_open(lone, "");
+	lone_claim(lone);
+	ck_assert_int_eq(ripc_join(lone->svc, GROUP), 0);
+}
+
+/* The partner's context has another address from now on, and has drawn another token. */
+static void moves(struct lone *lone, uint8_t host)
+{
+	lone->host = host;
+	lone->token_in++;
+	lone->token_out = lone->proof = 0;
+	lone_claim(lone);
+}
+
+/* Copies come from one address, and what goes to many from another one: each short comes once. */
+START_TEST(many__once_from_two_addresses)
+{
+	static struct lone lone;
+	struct wire_packet packet;
+	uint32_t since;
+	uint8_t first;
+
+	claimed_open(&lone);
+	first = lone.host;
+	ck_assert_uint_eq(told(&lone, GROUP, TOKEN, FIRST), 0);
+	takes_many(&lone, FIRST);
+	takes_many(&lone, FIRST + 1);
+	moves(&lone, first + 1);
+	since = lone.n_sent;
+	say_copy(&lone, GROUP, LOW(FIRST));
+	say_copy(&lone, GROUP, LOW(FIRST + 1));
+	expect_nothing(&lone);
+	takes_copy(&lone, FIRST + 2);
+	ck_assert_uint_eq(n_to(&lone, since, first, WIRE_HEARD), 1); /* copies are needed */
+	ck_assert(lone_hear(&lone, since, WIRE_HEARD, &packet));
+	ck_assert_uint_eq(packet.stream.number, 0);
+	say_many_from(&lone, first, GROUP, TOKEN, FIRST + 2);
+	expect_nothing(&lone);
+	ck_assert_uint_eq(told(&lone, GROUP, TOKEN, FIRST + 3), 0);
+	say_copy(&lone, GROUP, LOW(FIRST)); /* it came from the first address */
+	say_many_from(&lone, first, GROUP, TOKEN, FIRST + 3);
+	expect_nothing(&lone);
+	takes_many(&lone, FIRST + 3);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* A liar claims to be the partner, says high numbers, and keeps none of its shorts away. */
+START_TEST(many__claimed_numbers)
+{
+	static struct lone lone;
+
+	claimed_open(&lone);
+	ck_assert_uint_eq(told(&lone, GROUP, TOKEN, FIRST + 500), 0);
+	takes_many(&lone, FIRST + 500);
+	moves(&lone, lone.host + 1); /* the true one */
+	takes_copy(&lone, FIRST);
+	ck_assert_uint_eq(told(&lone, GROUP, TOKEN, FIRST + 1), 0);
+	takes_copy(&lone, FIRST + 1);
+	takes_many(&lone, FIRST + 2);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* The same where the partner is resolved, and the claim is that it has another ID. */
+START_TEST(many__claimed_by_another_service)
+{
+	static struct lone lone;
+	uint64_t service, token_in, token_out;
+	uint8_t host;
+
+	member_open(&lone);
+	ck_assert_uint_eq(told(&lone, GROUP, TOKEN, FIRST), 0);
+	service = lone.service;
+	token_in = lone.token_in;
+	token_out = lone.token_out;
+	host = lone.host;
+	lone.service++;
+	moves(&lone, host + 1);
+	ck_assert_uint_eq(told(&lone, GROUP, TOKEN, FIRST + 10), 0);
+	for (uint32_t i = 1; i < 10; i++)
+		takes_copy(&lone, FIRST + i);
+	lone.service = service;
+	lone.token_in = token_in;
+	lone.token_out = token_out;
+	lone.host = host;
+	takes_many(&lone, FIRST + 1);
+	takes_copy(&lone, FIRST + 2);
+	ck_assert_uint_eq(told(&lone, GROUP, TOKEN, FIRST + 3), FIRST + 1);
+	takes_many(&lone, FIRST + 3);
+	lone_close_all(&lone);
+}
+END_TEST
+
 /* 0: nothing is heard. */
 START_TEST(stream__not_wanted)
 {
@@ -537,6 +647,9 @@ int main(void)
 		many__for_two_services,
 		many__keeps_the_partner,
 		many__once_though_the_partner_was_lost,
+		many__once_from_two_addresses,
+		many__claimed_numbers,
+		many__claimed_by_another_service,
 		stream__of_other_groups,
 		stream__more_than_the_device_hears,
 		stream__more_than_are_remembered,

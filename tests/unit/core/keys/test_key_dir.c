@@ -5,15 +5,19 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "../../../util/kernel.h"
+#include "../../../util/process.h"
 #include "core/keys/capability.h"
 #include "core/keys/dir.h"
 #include "ripc/keys.h"
@@ -82,6 +86,46 @@ static void grant(uint32_t what, uint64_t id, char text[RIPC_CAPABILITY + 1])
 	strcat(text, "\n");
 }
 
+/* The kernel ends a process that writes beyond its limit (SIGXFSZ). */
+START_TEST(new__no_long_files)
+{
+	char other[] = "/tmp/ripc-keys-XXXXXX";
+	rlim_t limit;
+	int error;
+
+	ck_assert_ptr_nonnull(mkdtemp(other));
+	limit = file_limit(10);
+	error = ripc_keys_new(other, NULL, 0, why);
+	file_limit(limit);
+	ck_assert_int_eq(error, -EFBIG);
+	ck_assert_int_eq(rmdir(other), 0);
+}
+END_TEST
+
+/* A struct of another version of the library. */
+START_TEST(grant__of_other_versions)
+{
+	char text[RIPC_CAPABILITY + 1], public[65] = "";
+	struct key_dir found;
+	struct {
+		struct ripc_grant known;
+		uint64_t later;
+	} newer = {.known = {.size = sizeof(newer), .key = public, .what = RIPC_MAY_BE}};
+
+	ck_assert_int_eq(read_dir(&found), 0);
+	ripc__hex_write(public, found.own.public, 32);
+	ck_assert_int_eq(ripc_keys_grant(dir, &newer.known, text, why), 0);
+	newer.later = 1;
+	ck_assert_int_eq(ripc_keys_grant(dir, &newer.known, text, why), -E2BIG);
+	newer.later = 0;
+	newer.known.reserved = 1;
+	ck_assert_int_eq(ripc_keys_grant(dir, &newer.known, text, why), -EINVAL);
+	newer.known.reserved = 0;
+	newer.known.size = offsetof(struct ripc_grant, reserved);
+	ck_assert_int_eq(ripc_keys_grant(dir, &newer.known, text, why), -EINVAL);
+}
+END_TEST
+
 START_TEST(read__what_was_made)
 {
 	struct key_dir found, other;
@@ -122,6 +166,127 @@ START_TEST(read__refuses_what_others_see)
 	ck_assert_int_eq(read_dir(&found), -EACCES);
 	ck_assert_int_eq(chmod(path, 0644), 0);
 	ck_assert_int_eq(read_dir(&found), 0);
+}
+END_TEST
+
+/* Reads the directory in a child that is nobody, with one group beside its own. */
+static int read_as_nobody(gid_t group)
+{
+	struct key_dir found;
+	int error, status;
+	pid_t child = fork();
+
+	if (child == 0) {
+		if (setgroups(1, &group) || setgid(65534) || setuid(65534))
+			_exit(200);
+		error = read_dir(&found);
+		_exit(error && !(strstr(why, dir) && strstr(why, "mode ")) ? 201 : -error);
+	}
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	ck_assert(WIFEXITED(status));
+	return -WEXITSTATUS(status);
+}
+
+static void chmod_secrets(gid_t group, mode_t mode)
+{
+	static const char *const names[] = {"private", "secret"};
+	char path[128];
+
+	for (int i = 0; i < 2; i++) {
+		path_of(names[i], path);
+		ck_assert_int_eq(chown(path, 0, group), 0);
+		ck_assert_int_eq(chmod(path, mode), 0);
+	}
+}
+
+START_TEST(read__what_root_shows_to_a_group)
+{
+	struct key_dir found;
+	char path[128];
+
+	if (!kernel_runs(geteuid() ? "not root" : NULL, "read__what_root_shows_to_a_group", 1))
+		return;
+	ck_assert_int_eq(chmod(dir, 0755), 0);
+	chmod_secrets(7777, 0440);
+	ck_assert_int_eq(read_as_nobody(7777), 0);
+	ck_assert_int_eq(read_as_nobody(7778), -EACCES); /* it cannot be opened */
+	ck_assert_int_eq(read_dir(&found), -EACCES); /* the group is not ours */
+	path_of("private", path);
+	ck_assert_ptr_nonnull(strstr(why, path));
+	ck_assert_ptr_nonnull(strstr(why, "mode 0440, group 7777"));
+	ck_assert_ptr_nonnull(strstr(why, "chmod go="));
+	ck_assert_ptr_nonnull(strstr(why, "fsGroup"));
+	chmod_secrets(7777, 0640);
+	ck_assert_int_eq(read_as_nobody(7777), 0);
+	for (int i = 0; i < 7; i++) {
+		static const mode_t modes[] = {0460, 0660, 0450, 0444, 0442, 0441, 0466};
+
+		chmod_secrets(7777, modes[i]);
+		ck_assert_int_eq(read_as_nobody(7777), -EACCES);
+	}
+	chmod_secrets(7777, 0440);
+	ck_assert_int_eq(chown(path, 65534, 7777), 0); /* its owner needs no group */
+	ck_assert_int_eq(read_as_nobody(7777), -EACCES);
+}
+END_TEST
+
+/* As Kubernetes does: NAME -> ..data/NAME, ..data -> ..2026_11_29, in a directory of mode 1777. */
+static void volume_make(void)
+{
+	static const char *const names[] = {"private", "secret"};
+	char path[128], to[128];
+
+	ck_assert_int_eq(mkdir("..2026_11_29", 0755), 0);
+	ck_assert_int_eq(symlink("..2026_11_29", "..data"), 0);
+	for (int i = 0; i < 2; i++) {
+		snprintf(path, sizeof(path), "..data/%s", names[i]);
+		snprintf(to, sizeof(to), "..2026_11_29/%s", names[i]);
+		ck_assert_int_eq(rename(names[i], to), 0);
+		ck_assert_int_eq(symlink(path, names[i]), 0);
+	}
+	ck_assert_int_eq(chmod(".", 01777), 0);
+}
+
+static void volume_unmake(void)
+{
+	ck_assert_int_eq(rename("..data/private", "private"), 0);
+	ck_assert_int_eq(rename("..data/secret", "secret"), 0);
+	ck_assert_int_eq(unlink("..data"), 0);
+	ck_assert_int_eq(rmdir("..2026_11_29"), 0);
+	ck_assert_int_eq(chdir("/"), 0);
+}
+
+/* The mount exists in a child only. 0: nobody reads the volume; 77: the kernel refused to mount. */
+static int read_mounted(void)
+{
+	if (unshare(CLONE_NEWNS) || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+			mount(dir, dir, NULL, MS_BIND, NULL) ||
+			mount(NULL, dir, NULL, MS_BIND | MS_REMOUNT | MS_RDONLY, NULL))
+		return 77;
+	return -read_as_nobody(7777);
+}
+
+START_TEST(read__a_volume_of_kubernetes)
+{
+	int status;
+	pid_t child;
+
+	if (!kernel_runs(geteuid() ? "not root" : NULL, "read__a_volume_of_kubernetes", 1))
+		return;
+	ck_assert_int_eq(chdir(dir), 0);
+	chmod_secrets(7777, 0440);
+	volume_make();
+	ck_assert_int_eq(read_as_nobody(7777), -EACCES); /* others can add files */
+	child = fork();
+	if (child == 0)
+		_exit(read_mounted());
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	ck_assert(WIFEXITED(status));
+	if (kernel_runs(WEXITSTATUS(status) == 77 ? "no mounts" : NULL, "a read-only volume", 1))
+		ck_assert_int_eq(WEXITSTATUS(status), 0);
+	ck_assert_int_eq(chmod(".", 0755), 0);
+	ck_assert_int_eq(read_as_nobody(7777), 0);
+	volume_unmake();
 }
 END_TEST
 
@@ -189,6 +354,18 @@ static int revoke_one(void)
 		"0123456789abcdef0123456789abcdef", why);
 }
 
+/* Of a file: how much of it is written until the disk is full; 0: until the process is killed. */
+static size_t write_most = SIZE_MAX;
+
+ssize_t __real_write(int fd, const void *bytes, size_t len);
+ssize_t __wrap_write(int fd, const void *bytes, size_t len);
+ssize_t __wrap_write(int fd, const void *bytes, size_t len)
+{
+	if (!write_most)
+		raise(SIGKILL);
+	return __real_write(fd, bytes, len < write_most ? len : write_most);
+}
+
 static const struct changing {
 	int (*change)(void);
 	const char *name;
@@ -197,7 +374,6 @@ static const struct changing {
 /* The disk is full after ten bytes, or the process is killed: all is as before, and goes on. */
 START_TEST(change__cut_off)
 {
-	const struct rlimit full = {_i % 2 ? 10 : 0, RLIM_INFINITY};
 	const struct changing *changing = &changes[_i / 2];
 	struct key_dir found;
 	char path[128];
@@ -211,15 +387,14 @@ START_TEST(change__cut_off)
 	path_of(changing->name, path);
 	pid = fork();
 	if (pid == 0) {
-		signal(SIGXFSZ, _i % 2 ? SIG_IGN : SIG_DFL);
-		setrlimit(RLIMIT_FSIZE, &full);
+		write_most = _i % 2 ? 10 : 0;
 		_exit(changing->change() == -ENOSPC ? 0 : 1);
 	}
 	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
 	if (_i % 2)
 		ck_assert_int_eq(status, 0);
 	else
-		ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGXFSZ);
+		ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 	ck_assert_int_eq(access(path, F_OK), -1);
 	ck_assert_int_eq(changing->change(), 0);
 	ck_assert_int_eq(read_dir(&found), 0);
@@ -311,8 +486,11 @@ END_TEST
 
 int main(void)
 {
-	const TTest *const tests[] = {read__what_was_made, read__refuses_what_others_see,
-		read__refuses_what_is_no_key, revoke__leaves_what_can_be_read, new__goes_on,
+	const TTest *const tests[] = {new__no_long_files, grant__of_other_versions,
+		read__what_was_made,
+		read__refuses_what_others_see, read__what_root_shows_to_a_group,
+		read__a_volume_of_kubernetes, read__refuses_what_is_no_key,
+		revoke__leaves_what_can_be_read, new__goes_on,
 		revoke__tells_what_cannot_be_read, read__capabilities, rights__say_what_may_be};
 	TCase *tcase = tcase_create("key_dir");
 

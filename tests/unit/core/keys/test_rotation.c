@@ -143,7 +143,7 @@ static uint64_t handshakes(const struct side *side)
 {
 	struct ripc_stats stats = RIPC_INIT(struct ripc_stats);
 
-	ck_assert_int_eq(ripc_stats(side->ctx, &stats), 0);
+	ck_assert_int_eq(ripc_stats_get(side->ctx, &stats), 0);
 	return stats.hellos;
 }
 
@@ -512,24 +512,32 @@ static void *reload(void *ctx)
 	return (void *)(intptr_t)ripc_keys_reload(ctx);
 }
 
-/* Messages pass meanwhile; then what was read is in use. */
-START_TEST(reload__of_a_file_system_that_hangs)
+/* A context with keys whose directory cannot be read while hangs is set. */
+static void hanging_open(struct ripc_context **ctx,
+		void (*log)(void *arg, int level, const char *text))
 {
 	struct ripc_config cfg = api_config(0);
-	struct iovec one = {"x", 1};
 	struct ripc__env env;
-	struct side a, b;
-	pthread_t thread;
-	char key[65];
-	void *status;
 
 	key_dirs_make(RIPC_KEYS_AUTHORITY);
 	key_grant(0, RIPC_MAY_BE | RIPC_MAY_SEND, 0, 100);
 	ripc__env_init(&env);
 	env.point = hang;
 	cfg.keys = key_dirs[0];
-	cfg.log = hear;
-	ck_assert_int_eq(ripc__open_in(&cfg, &env, &a.ctx), 0);
+	cfg.log = log;
+	ck_assert_int_eq(ripc__open_in(&cfg, &env, ctx), 0);
+}
+
+/* Messages pass meanwhile; then what was read is in use. */
+START_TEST(reload__of_a_file_system_that_hangs)
+{
+	struct iovec one = {"x", 1};
+	struct side a, b;
+	pthread_t thread;
+	char key[65];
+	void *status;
+
+	hanging_open(&a.ctx, hear);
 	ck_assert_int_eq(ripc_service_open(a.ctx, nobody, 0, &a.svc), 0);
 	open_with(&b, 1, 0, 0);
 	atomic_store(&hangs, true);
@@ -555,6 +563,48 @@ START_TEST(reload__of_a_file_system_that_hangs)
 }
 END_TEST
 
+static struct {
+	struct ripc_context *ctx;
+	bool is_locked;
+} reread;
+
+static void hear_reread(void *arg, int level, const char *text)
+{
+	if (strstr(text, "is in use"))
+		reread.is_locked = atomic_load(&reread.ctx->lock.word) != 0;
+	hear(arg, level, text);
+}
+
+static void *close_main(void *ctx)
+{
+	return (void *)(intptr_t)ripc_close(ctx, 0);
+}
+
+/* The thread that reads keys takes the lock, though calls of the application are refused by now. */
+START_TEST(close__while_keys_are_read)
+{
+	pthread_t thread;
+	char key[65];
+	void *status;
+
+	hanging_open(&reread.ctx, hear_reread);
+	atomic_store(&hangs, true);
+	look_now(reread.ctx);
+	ck_assert_int_ge(ripc_poll(reread.ctx), 0);
+	await_hanging(1);
+	key_public(2, key);
+	ck_assert_int_eq(ripc_keys_revoke(key_dirs[0], key, key_why), 0);
+	ck_assert_int_eq(pthread_create(&thread, NULL, close_main, reread.ctx), 0);
+	while (!ripc__is_closed(reread.ctx))
+		usleep(1000);
+	atomic_store(&hangs, false);
+	ck_assert_int_eq(pthread_join(thread, &status), 0);
+	ck_assert_int_eq((intptr_t)status, 0);
+	ck_assert(has_said(0, "is in use"));
+	ck_assert(reread.is_locked);
+}
+END_TEST
+
 static void set_up(void)
 {
 	memset(said, 0, sizeof(said));
@@ -566,7 +616,7 @@ int main(void)
 		key__revoked, capability__comes_later, refusal__told_once,
 		private__waits_for_the_next_open, reload__after_chdir, reload__without_memory,
 		reload__refuses_what_is_wrong, reload__of_a_file_system_that_hangs,
-		authority__vanishes};
+		close__while_keys_are_read, authority__vanishes};
 	TCase *tcase = tcase_create("rotation");
 
 	tcase_set_timeout(tcase, 60);

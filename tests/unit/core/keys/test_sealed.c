@@ -328,7 +328,7 @@ START_TEST(link__attacked)
 	shorts_send(&b, &a);
 	shorts_count();
 	/* Nothing altered came as far as where it would have counted as such. */
-	ck_assert_int_eq(ripc_stats(a.ctx, &stats), 0);
+	ck_assert_int_eq(ripc_stats_get(a.ctx, &stats), 0);
 	ck_assert_uint_eq(stats.drop_version, 0);
 	if (!swaps || alters)
 		ck_assert_uint_gt(counter_read(&n_done), 100);
@@ -400,7 +400,7 @@ END_TEST
 START_TEST(mixed__another_deployment)
 {
 	struct iovec item = {"x", 1};
-	struct ripc_question question = {.size = sizeof(question), .items = &item, .n_items = 1,
+	struct ripc_request question = {.size = sizeof(question), .items = &item, .n_items = 1,
 		.timeout_ms = REFUSED_MS};
 	struct ripc_msg *msg;
 	struct side a, b;

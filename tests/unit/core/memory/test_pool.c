@@ -548,16 +548,12 @@ END_TEST
 START_TEST(alloc__no_descriptors)
 {
 	rlim_t before;
-	void *buf = &buf;
 
 	open_pool(0);
 	before = descriptors_limit(0);
-	ck_assert_int_eq(ripc__pool_alloc(pool, 10, &buf), -EMFILE);
-	ck_assert_int_eq(ripc__pool_alloc(pool, 10 * MIB, &buf), -EMFILE);
-	ck_assert_ptr_eq(buf, &buf);
-	ck_assert_uint_eq(stats().taken, 0);
-	descriptors_limit(before);
+	give(take(10 * MIB));
 	give(take(10));
+	descriptors_limit(before);
 	close_pool();
 }
 END_TEST
@@ -610,6 +606,37 @@ START_TEST(register__refused)
 	ck_assert_int_eq(ripc__pool_register(pool, block + 50, 10), -EEXIST);
 	ck_assert_int_eq(ripc__pool_register(pool, big + 4 * MIB, 10), -EEXIST);
 	ck_assert_int_eq(ripc__pool_register(pool, big - 4096, 5 * MIB), -EEXIST);
+	close_pool();
+}
+END_TEST
+
+/* A page that cannot be read, wherever it is; memory that cannot be written to is no fault. */
+START_TEST(register__unreadable)
+{
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE), len = 5 * page;
+	uint8_t *memory;
+
+	open_pool(0);
+	memory = mmap(NULL, len, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ck_assert_ptr_ne(memory, MAP_FAILED);
+	ck_assert_int_eq(ripc__pool_register(pool, memory, len), 0);
+	ck_assert_int_eq(ripc__pool_unregister(pool, memory), 0);
+	for (size_t at = 0; at < 5; at += 2) {
+		ck_assert_int_eq(mprotect(memory + at * page, page, PROT_NONE), 0);
+		/* of the first and the last page as little as can be */
+		ck_assert_int_eq(ripc__pool_register(pool, memory + page - 1, len - 2 * page + 2),
+			-EFAULT);
+		ck_assert_int_eq(ripc__pool_register(pool, memory + at * page + 1, 1), -EFAULT);
+		ck_assert(!ripc__pool_owns(pool, memory + page, 1));
+		ck_assert_int_eq(mprotect(memory + at * page, page, PROT_READ), 0);
+	}
+	ck_assert_int_eq(ripc__pool_register(pool, memory + page - 1, len - 2 * page + 2), 0);
+	ck_assert_int_eq(munmap(memory + 2 * page, page), 0);
+	ck_assert_int_eq(ripc__pool_register(pool, memory + 4 * page + 1, page - 1), 0);
+	ck_assert_int_eq(ripc__pool_unregister(pool, memory + page - 1), 0);
+	ck_assert_int_eq(ripc__pool_register(pool, memory, 4 * page), -EFAULT);
+	munmap(memory, 2 * page); /* not the hole, which may be in use again */
+	munmap(memory + 3 * page, 2 * page);
 	close_pool();
 }
 END_TEST
@@ -702,7 +729,7 @@ int main(void)
 		fault__as_far_as_asked, free__idle_memory_is_bounded, alloc__no_descriptors,
 		promise__takes_no_memory, promise__beside_others, share__again_with_its_sender,
 		share__not_with_others, turn__gives_idle_memory_back, register__pieces,
-		register__refused, register__many_in_any_order,
+		register__refused, register__unreadable, register__many_in_any_order,
 		pool__from_several_threads, NULL,
 	};
 

@@ -67,7 +67,7 @@ static struct ripc_stats stats_of(const struct world *world, int i)
 {
 	struct ripc_stats stats = {.size = sizeof(stats)};
 
-	ck_assert_int_eq(ripc_stats(world->ctx[i], &stats), 0);
+	ck_assert_int_eq(ripc_stats_get(world->ctx[i], &stats), 0);
 	return stats;
 }
 
@@ -203,6 +203,8 @@ START_TEST(long__is_acknowledged_at_once)
 	ripc_msg_free(completion);
 	ripc_msg_free(msg);
 	check_held(&world, 0);
+	if (!ways[_i].flags)
+		ck_assert_int_eq(ripc_buf_free(world.ctx[0], item.iov_base), 0);
 	world_close(&world);
 }
 END_TEST
@@ -393,6 +395,7 @@ START_TEST(give__owner_out_of_memory)
 	ck_assert_int_eq(ripc_buf_alloc(world.ctx[0], LEN, &item.iov_base), 0);
 	while (n > 0)
 		ripc_msg_free(msg[--n]);
+	ck_assert_int_eq(ripc_buf_free(world.ctx[0], item.iov_base), 0);
 	world_close(&world);
 }
 END_TEST
@@ -401,17 +404,48 @@ END_TEST
 START_TEST(give__holder_closes)
 {
 	struct world world;
+	struct ripc_msg *msg;
 	struct iovec item = {.iov_len = LEN};
 
 	world_open(&world, _i);
 	item.iov_base = buffer(&world, LEN, 1);
-	(void)give(&world, &item, 1);
+	msg = give(&world, &item, 1);
 	ck_assert_int_eq(ripc_close(world.ctx[1], 0), 0);
 	world.ctx[1] = NULL;
 	for (int n = 0; n < PATIENCE && stats_of(&world, 0).given_held_bytes; n++)
 		pump(&world);
 	ck_assert_uint_eq(stats_of(&world, 0).given_held_bytes, 0);
 	ck_assert_int_eq(ripc_buf_free(world.ctx[0], item.iov_base), -EINVAL);
+	ck_assert_uint_eq(msg->items[0].iov_len, LEN); /* the item itself is not mapped any more */
+	ripc_msg_free(msg);
+	world_close(&world);
+}
+END_TEST
+
+/* The reference of the application outlives the message, and then the context, which it keeps. */
+START_TEST(give__item_outlives_its_holder)
+{
+	struct ripc_context *holder;
+	struct ripc_msg *msg;
+	struct world world;
+	struct iovec item = {.iov_len = LEN};
+
+	world_open(&world, _i);
+	item.iov_base = buffer(&world, LEN, 1);
+	msg = give(&world, &item, 1);
+	holder = world.ctx[1];
+	item = msg->items[0];
+	ck_assert_int_eq(ripc_buf_ref(holder, item.iov_base), 0);
+	ripc_msg_free(msg);
+	ck_assert_int_eq(ripc_close(holder, 0), 0);
+	world.ctx[1] = NULL;
+	for (int n = 0; n < PATIENCE && stats_of(&world, 0).given_held_bytes; n++)
+		pump(&world);
+	ck_assert_uint_eq(stats_of(&world, 0).given_held_bytes, 0);
+	ck_assert_int_eq(ripc_buf_ref(holder, item.iov_base), 0);
+	ck_assert_int_eq(ripc_buf_free(holder, item.iov_base), 0);
+	ck_assert_int_eq(ripc_poll(holder), -ESHUTDOWN);
+	ck_assert_int_eq(ripc_buf_free(holder, item.iov_base), 0);
 	world_close(&world);
 }
 END_TEST
@@ -516,6 +550,7 @@ START_TEST(give__goes_on_as_a_short)
 	ck_assert_int_eq(msg->kind, RIPC_SHORT);
 	check_bytes(&msg->items[0], 100, 1);
 	ripc_msg_free(msg);
+	ck_assert_int_eq(ripc_buf_free(world.ctx[0], items[1].iov_base), 0);
 	world_close(&world);
 }
 END_TEST
@@ -610,8 +645,8 @@ int main(void)
 		{ give__items_outlive_the_message, 2 },
 		{ give__one_buffer_to_many, 2 }, { give__the_same_buffer_again, 2 },
 		{ give__owner_out_of_memory, 2 },
-		{ give__holder_closes, 2 }, { give__owner_closes, 2 },
-		{ give__into_a_window, 2 }, { give__goes_on, 2 },
+		{ give__holder_closes, 2 }, { give__item_outlives_its_holder, 2 },
+		{ give__owner_closes, 2 }, { give__into_a_window, 2 }, { give__goes_on, 2 },
 		{ give__goes_on_as_a_short, 2 },
 		{ give__moves_when_it_was_mapped, 2 },
 		{ give__header_goes_along, 2 }, { holders__by_service, 2 }, { NULL, 0 },

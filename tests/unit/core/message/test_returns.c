@@ -456,10 +456,10 @@ START_TEST(loop__answers_are_written)
 	}
 	for (uint32_t n = 0; n < 4; n++)
 		ask_and_answer(ctx, svc);
-	ck_assert_int_eq(ripc_stats(ctx[0], &stats), 0);
+	ck_assert_int_eq(ripc_stats_get(ctx[0], &stats), 0);
 	ck_assert_uint_eq(stats.landed_bytes, 3 * 2000000);
 	ck_assert_uint_eq(stats.read_bytes, 2000000);
-	ck_assert_int_eq(ripc_stats(ctx[1], &stats), 0);
+	ck_assert_int_eq(ripc_stats_get(ctx[1], &stats), 0);
 	ck_assert_uint_eq(stats.written_bytes, 3 * 2000000);
 	ck_assert_uint_eq(stats.writes_failed, 0);
 	for (int i = 0; i < 2; i++)

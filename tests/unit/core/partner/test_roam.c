@@ -232,7 +232,7 @@ static uint64_t changes(int i)
 {
 	struct ripc_stats stats = {.size = sizeof(stats)};
 
-	ck_assert_int_eq(ripc_stats(world.ctx[i], &stats), 0);
+	ck_assert_int_eq(ripc_stats_get(world.ctx[i], &stats), 0);
 	return stats.path_changes;
 }
 

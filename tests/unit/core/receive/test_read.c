@@ -3,6 +3,8 @@
  * Long messages that are read: a device whose reads and fences end when the test says so, a
  * partner who may say anything, and two contexts on the loop backend.
  */
+#include <sys/mman.h>
+
 #include "loop/loop.h"
 #include "core/net/backend.h"
 #include "core/net/env.h"
@@ -630,6 +632,43 @@ START_TEST(open__unknown_then_notice)
 }
 END_TEST
 
+static bool is_mapped(const void *at)
+{
+	unsigned char resident;
+
+	return mincore((void *)at, 1, &resident) == 0; /* at begins a page */
+}
+
+/*
+ * The partner may still read what was given when the context closes. Nobody hears of the end: the
+ * references are dropped, and so the pool goes with the context.
+ */
+START_TEST(open__given_then_closed)
+{
+	static struct lone lone;
+	struct wire_packet announce, refused = {.h.type = WIRE_ANSWER, .ack.status = ENOBUFS};
+	struct iovec item = {.iov_len = MIB};
+	struct ripc_send send = {.size = sizeof(send), .n_items = 1, .items = &item,
+		.flags = RIPC_SEND_LONG | RIPC_GIVE | RIPC_NOWAIT, .timeout_ms = 500};
+	struct ripc_msg *msg;
+
+	mover_open(&lone, RIPC_CAP_READ | RIPC_CAP_INTACT);
+	lone_introduce(&lone);
+	ck_assert_int_eq(ripc_buf_alloc(lone.ctx, item.iov_len, &item.iov_base), 0);
+	fake.fences = true;
+	send.to = lone.service;
+	ck_assert_int_eq(ripc_sendmsg(lone.svc, &send, NULL), 0);
+	ck_assert(lone_hear(&lone, 0, WIRE_ANNOUNCE, &announce));
+	ck_assert_uint_eq(announce.announce.keys, 1);
+	refused.h.number = refused.ack.number = announce.h.number;
+	if (_i)
+		lone_say(&lone, &refused, NULL, NULL);
+	ck_assert_int_eq(ripc_receive(lone.svc, 0, &msg), -EAGAIN);
+	lone_close_all(&lone);
+	ck_assert(!is_mapped(item.iov_base));
+}
+END_TEST
+
 /* Nothing goes by a route that is still being made. */
 START_TEST(peer_open__takes_its_time)
 {
@@ -703,10 +742,10 @@ START_TEST(loop__long_is_read)
 			pump(ctx);
 		ck_assert_int_eq(msg->outcome, RIPC_DELIVERED);
 		ripc_msg_free(msg);
-		ck_assert_int_eq(ripc_stats(ctx[1], &stats), 0);
+		ck_assert_int_eq(ripc_stats_get(ctx[1], &stats), 0);
 		ck_assert_uint_eq(stats.read_bytes, (uint64_t)n * sizeof(theirs));
 	}
-	ck_assert_int_eq(ripc_stats(ctx[0], &stats), 0);
+	ck_assert_int_eq(ripc_stats_get(ctx[0], &stats), 0);
 	ck_assert_uint_lt(stats.datagrams_sent, 100);
 	ck_assert_int_eq(ripc_path_info(svc[0], send.to, &path), 0);
 	ck_assert_str_eq(path.bulk, "loop");
@@ -727,7 +766,7 @@ int main(void)
 		{ read__announced_without_keys, 1 }, { cancel__place_is_kept_until_reads_end, 1 },
 		{ cancel__deregistered_while_it_is_there, 1 },
 		{ service_close__waits_for_reads, 1 }, { open__closed_before_the_end_is_told, 2 },
-		{ open__unknown_then_notice, 1 },
+		{ open__unknown_then_notice, 1 }, { open__given_then_closed, 2 },
 		{ open__repeated_when_reading_should_have_ended, 1 },
 		{ open__said_again_when_the_route_is_back, 1 },
 		{ peer_open__takes_its_time, 2 },

@@ -478,6 +478,53 @@ START_TEST(doubt__gone_one_comes_back)
 }
 END_TEST
 
+/* An answer to a question of before it went is late: it is asked anew whether it lives. */
+START_TEST(doubt__late_answer_is_not_believed)
+{
+	uint64_t nonce;
+
+	gather();
+	named(100, 7, 1);
+	named(101, 8, 2);
+	pass_in_use(2000 * MS);
+	nonce = asked_nonce(world, NET, GROUP);
+	doubt(7);
+	pass_in_use(600 * MS);
+	ck_assert(!is_member(7));
+	sent_skip(world);
+	answer(world, NET, 1, nonce, record_of(GROUP, 7, 100));
+	ck_assert(!is_member(7));
+	answer(world, NET, 2, nonce, record_of(GROUP, 9, 102)); /* who has not gone is believed */
+	ck_assert(is_member(9));
+	pass(world, 20 * MS);
+	named(100, 7, 1);
+	ck_assert(is_member(7));
+	ripc__resolver_expel(world->resolver, GROUP, 8);
+	answer(world, NET, 2, nonce, record_of(GROUP, 8, 101));
+	ck_assert(!is_member(8));
+}
+END_TEST
+
+/* Also where many have gone at once. */
+START_TEST(doubt__late_answers_of_a_dead_host)
+{
+	uint64_t nonce;
+
+	gather();
+	for (uint64_t i = 0; i < 20; i++)
+		named(100 + i, 7 + i, 1);
+	pass_in_use(2000 * MS);
+	nonce = asked_nonce(world, NET, GROUP);
+	for (uint64_t i = 0; i < 20; i++)
+		doubt(7 + i);
+	pass_in_use(600 * MS);
+	ck_assert_uint_eq(members(NULL), 0);
+	for (uint64_t i = 0; i < 20; i++)
+		answer(world, NET, 1, nonce, record_of(GROUP, 7 + i, 100 + i));
+	ck_assert_uint_eq(members(NULL), 0);
+}
+END_TEST
+
 /* A service that has begun anew, and joined, casts doubt on its dead self. */
 START_TEST(doubt__same_id_twice)
 {
@@ -816,6 +863,8 @@ int main(void)
 		doubt__silent_one_goes_soon,
 		doubt__answer_ends_it,
 		doubt__gone_one_comes_back,
+		doubt__late_answer_is_not_believed,
+		doubt__late_answers_of_a_dead_host,
 		doubt__same_id_twice,
 		doubt__names_are_known_better,
 		doubt__nobody_can_be_asked,

@@ -316,7 +316,7 @@ START_TEST(answer__with_another_nonce_is_dropped)
 	for (uint64_t nonce = 1; nonce < 100; nonce++)
 		answer(world, NET, 1, nonce, record_of(ID, 5, 100));
 	ck_assert_uint_eq(stats(world).dropped, 99);
-	ck_assert_uint_eq(stats(world).answers_received, 0);
+	ck_assert_uint_eq(stats(world).responses_received, 0);
 	ck_assert_uint_eq(noted_count(world), 0);
 	ck_assert_int_eq(lookup(world, ID), -EINPROGRESS);
 }

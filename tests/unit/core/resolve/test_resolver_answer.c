@@ -58,7 +58,7 @@ START_TEST(question__is_answered_to_whom_it_came_from)
 	ck_assert_uint_eq(world->proof_asker, ASKER);
 	ck_assert_uint_eq(world->proof_host[15], 9);
 	ck_assert_uint_eq(sent->packet.proof, owner_proof(world, ASKER, world->proof_host));
-	ck_assert_uint_eq(stats(world).questions_answered, 1);
+	ck_assert_uint_eq(stats(world).queries_answered, 1);
 	ck_assert_uint_le(sent->len, WIRE_RECORD_MAX);
 }
 END_TEST

@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "../../../util/process.h"
 #include "core/show/show.h"
 #include "lone.h"
 #include "ripc/group.h"
@@ -128,11 +129,13 @@ START_TEST(page_show__nobody_else_writes)
 }
 END_TEST
 
-/* Without a descriptor there is no page, and nothing else changes. */
+/* Without a descriptor, or a file of that length, there is no page, and nothing else changes. */
 START_TEST(page_show__without_descriptors)
 {
 	struct rlimit limit, none;
 	static struct lone lone;
+	rlim_t before;
+	int error;
 
 	lone_open(&lone);
 	lone_introduce(&lone);
@@ -141,6 +144,10 @@ START_TEST(page_show__without_descriptors)
 	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
 	ck_assert_int_eq(ripc__page_show(lone.ctx), -EMFILE);
 	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	before = file_limit(4096);
+	error = ripc__page_show(lone.ctx);
+	file_limit(before);
+	ck_assert_int_eq(error, -EFBIG);
 	send_shorts(&lone, 5);
 	ck_assert_uint_eq(lone_stats(&lone).short_sent, 5);
 	ck_assert_int_ge(ripc__page_show(lone.ctx), 0);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "../../../../util/kernel.h"
+#include "../../../../util/process.h"
 #include "backends/shm/memory/segment.h"
 #include "suite.h"
 #include "util/system/mapping.h"
@@ -216,6 +217,19 @@ START_TEST(segment_map__large_ones_are_aligned)
 }
 END_TEST
 
+START_TEST(segment_make__no_long_files)
+{
+	int fd = -1, before = descriptors_open();
+	rlim_t limit = file_limit(LEN - 1);
+	void *own = NULL;
+	int error = ripc__shm_segment_make(LEN, false, &own, &fd);
+
+	file_limit(limit);
+	ck_assert_int_eq(error, -EFBIG);
+	ck_assert_int_eq(descriptors_open(), before);
+}
+END_TEST
+
 int main(void)
 {
 	const TTest *const tests[] = {
@@ -226,6 +240,7 @@ int main(void)
 		segment_map__takes_no_memory,
 		segment_map__refuses_parts_of_pages,
 		segment_map__large_ones_are_aligned,
+		segment_make__no_long_files,
 		kernel_runs(kernel_lacks_dontfork(), "segment_make__is_not_inherited", 1) ?
 			segment_make__is_not_inherited : NULL,
 		NULL,
