@@ -127,6 +127,7 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 	pthread_mutex_lock(&fake_world.lock);
 	ah = fake_made(sizeof(*ah));
 	ah->number = ++fake_verbs.n_ahs;
+	ah->sgid_index = attr->grh.sgid_index;
 	ah->dgid = attr->grh.dgid;
 	list_append(&fake_world.ahs, &ah->node);
 	pthread_mutex_unlock(&fake_world.lock);
@@ -247,9 +248,12 @@ static void write_header(uint8_t *grh, const uint8_t gid[16], const uint8_t dgid
 
 static bool is_dropped(const struct ibv_send_wr *wr)
 {
+	static const uint8_t zeros[16];
 	const struct fake_ah *ah = (const struct fake_ah *)wr->wr.ud.ah;
+	const union ibv_gid *sgid = &fake_verbs.gids[ah->sgid_index].gid;
 
 	return fake_verbs.drop_datagrams || ah->number <= fake_verbs.stale_ahs ||
+		memcmp(sgid, zeros, sizeof(zeros)) == 0 ||
 		(fake_verbs.drop_thirds && fake_verbs.n_datagrams % 3 == fake_verbs.third);
 }
 

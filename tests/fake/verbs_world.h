@@ -52,6 +52,7 @@ struct fake_ah {
 	struct ibv_ah ah;
 	struct list node;
 	uint32_t number; /* from 1 */
+	uint8_t sgid_index;
 	union ibv_gid dgid;
 };
 

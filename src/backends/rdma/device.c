@@ -56,6 +56,7 @@ int ripc__rdma_gid_rank(const struct ibv_gid_entry *entry)
 static void take_gid(struct ripc__rdma_device *device, const struct ibv_gid_entry *entry)
 {
 	device->gid = entry->gid;
+	device->gid_rank = (uint8_t)ripc__rdma_gid_rank(entry);
 	device->gid_index = (uint8_t)entry->gid_index;
 	device->kind = entry->gid_type == IBV_GID_TYPE_ROCE_V2 ? RIPC__RDMA_ROCE_V2 :
 		entry->gid_type == IBV_GID_TYPE_ROCE_V1 ? RIPC__RDMA_ROCE_V1 :
@@ -105,7 +106,8 @@ static bool try_port(struct search *search, struct ripc__rdma_device *device)
 		device->kind = RIPC__RDMA_IWARP;
 		return true;
 	}
-	if (choose_gid(device, search->wish->gid_index, port.gid_tbl_len)) {
+	device->wished_gid = search->wish->gid_index;
+	if (choose_gid(device, device->wished_gid, port.gid_tbl_len)) {
 		snprintf(why, sizeof(why), "port %u of %.64s has no address (GID)", device->port,
 			ibv_get_device_name(device->context->device));
 		reject(search, -EADDRNOTAVAIL, why,
@@ -221,14 +223,35 @@ static bool has_address(struct ripc__rdma_device *device)
 		memcmp(&entry.gid, &device->gid, sizeof(entry.gid)) == 0;
 }
 
+/*
+ * If the address is gone: is there another one? It must be of the same rank, because routes lead
+ * to addresses of one kind. An address that is taken away and given again may have a new index.
+ */
+static bool find_address(struct ripc__rdma_device *device, int n_gids)
+{
+	struct ripc__rdma_device other = *device;
+
+	if (has_address(device))
+		return true;
+	if (choose_gid(&other, device->wished_gid, n_gids) || other.gid_rank != device->gid_rank)
+		return false;
+	device->gid = other.gid;
+	device->gid_index = other.gid_index;
+	device->n_moves++;
+	return true;
+}
+
 void ripc__rdma_device_look(struct ripc__rdma_device *device)
 {
 	struct ibv_port_attr port;
 
 	device->is_down = ibv_query_port(device->context, device->port, &port) ||
 		port.state != IBV_PORT_ACTIVE;
-	if (!device->is_down && (!has_address(device) || port.lid != device->lid))
-		device->is_lost = true;
+	if (device->is_down)
+		return;
+	device->is_lost |= port.lid != device->lid;
+	device->lacks_address = !find_address(device, port.gid_tbl_len);
+	device->is_down = device->lacks_address;
 }
 
 enum ripc__rdma_event ripc__rdma_device_event(struct ripc__rdma_device *device, uint32_t *qpn)

@@ -56,19 +56,23 @@ struct ripc__rdma_device {
 	uint16_t lid;
 	uint8_t port;               /* of the device, from 1 */
 	uint8_t gid_index;
+	uint8_t gid_rank;           /* of gid: ripc__rdma_gid_rank() */
 	uint8_t mtu;                /* enum ibv_mtu: active */
 	uint8_t link_layer;         /* IBV_LINK_LAYER_... */
 	struct list regions;        /* struct ripc__rdma_region */
 	uint32_t n_downs;           /* how often the port has lost its link */
-	bool is_down;               /* the port has no link */
-	bool is_lost;               /* it or its address is gone: it must be opened anew */
+	uint32_t n_moves;           /* how often gid or gid_index has changed */
+	int wished_gid;             /* its index; -1: by rule */
+	bool is_down;               /* the port has no link, or: */
+	bool lacks_address;         /* gid is gone, and there is no other one of its rank */
+	bool is_lost;               /* it is gone: it must be opened anew */
 	bool told_memlock;          /* the limit was logged */
 };
 
 /* What ripc__rdma_device_event() found. */
 enum ripc__rdma_event {
 	RIPC__RDMA_NOTHING,
-	RIPC__RDMA_CHANGED, /* is_down or is_lost may have changed */
+	RIPC__RDMA_CHANGED, /* is_down, is_lost or gid may have changed */
 	RIPC__RDMA_QP,      /* a queue pair is in the error state */
 };
 
@@ -79,7 +83,7 @@ enum ripc__rdma_event {
 int ripc__rdma_device_open(struct ripc__rdma_device *device, const struct ripc__rdma_wish *wish,
 		char why[256], char remedy[256]);
 void ripc__rdma_device_close(struct ripc__rdma_device *device);
-/* Looks whether the port has a link: is_down and is_lost may have changed. */
+/* Looks whether the port has a link, and which address: is_down, is_lost and gid may change. */
 void ripc__rdma_device_look(struct ripc__rdma_device *device);
 /* The next asynchronous event, if there is one; *qpn is set for RIPC__RDMA_QP. Never blocks. */
 enum ripc__rdma_event ripc__rdma_device_event(struct ripc__rdma_device *device, uint32_t *qpn);

@@ -41,7 +41,7 @@ static void path_run(struct ripc__rdma_job *job)
 	struct verbs_path *path = (struct verbs_path *)job;
 
 	errno = 0;
-	path->job_ah = ibv_create_ah(path->port->rdma->pd, &path->attr);
+	path->job_ah = ibv_create_ah(path->port->rdma->pd, &path->job_attr);
 	path->job_error = path->job_ah ? 0 : errno ? -errno : -EHOSTUNREACH;
 }
 
@@ -80,13 +80,21 @@ static void path_free(struct verbs_path *path)
 	free(path);
 }
 
+/* If our own address has changed meanwhile, the way is looked for once more. */
+static void set_since(struct verbs_path *path)
+{
+	bool has_moved = path->job_attr.grh.sgid_index != path->attr.grh.sgid_index;
+
+	path->since_us = has_moved ? 0 : ripc__rdma_now_us();
+}
+
 /* Everybody who waited is told. */
 static void path_resolved(struct verbs_path *path)
 {
 	path->busy = false;
 	path->ah = path->job_ah;
 	path->error = path->job_error;
-	path->since_us = ripc__rdma_now_us();
+	set_since(path);
 	ripc__rdma_openings_end(&path->waiting, path->error, &path->port->opened);
 	ripc__verbs_parked_send(path);
 }
@@ -95,7 +103,7 @@ static void path_resolved(struct verbs_path *path)
 static void path_renewed(struct verbs_path *path)
 {
 	path->renewing = false;
-	path->since_us = ripc__rdma_now_us();
+	set_since(path);
 	if (!path->job_ah)
 		return;
 	path->old_ah = path->ah;
@@ -124,6 +132,7 @@ static bool is_many(const struct verbs_path *path)
 
 static void look_for(struct verbs_path *path)
 {
+	path->job_attr = path->attr;
 	path->job_ah = NULL;
 	path->job_error = -ECANCELED;
 	path->job.run = path_run;
@@ -174,8 +183,26 @@ void ripc__verbs_paths_run(struct verbs_port *port)
 	path = list_entry(port->paths_used.next, struct verbs_path, node);
 	list_remove(&path->node);
 	list_append(&port->paths_used, &path->node);
-	if (ripc__rdma_now_us() - path->since_us > OLD_US)
+	if (!path->since_us || ripc__rdma_now_us() - path->since_us > OLD_US)
 		path_renew(path);
+}
+
+static void path_move(struct verbs_path *path)
+{
+	path->attr.grh.sgid_index = path->port->rdma->gid_index;
+	path->since_us = 0;
+}
+
+void ripc__verbs_paths_move(struct verbs_port *port)
+{
+	list_for_each(node, &port->paths)
+		path_move(list_entry(node, struct verbs_path, node));
+	list_for_each(node, &port->paths_used) {
+		struct verbs_path *path = list_entry(node, struct verbs_path, node);
+
+		path_move(path);
+		path_renew(path); /* or later, if there are many: ripc__verbs_paths_run() */
+	}
 }
 
 static struct verbs_path *path_new(struct verbs_port *port, const struct verbs_addr *addr,

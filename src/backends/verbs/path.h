@@ -13,7 +13,7 @@ struct verbs_path {
 	struct list parked;     /* struct verbs_parked */
 	struct verbs_port *port;
 	uint64_t key;           /* in port->paths_by_gid */
-	uint64_t since_us;      /* when it was resolved, or was not */
+	uint64_t since_us;      /* when it was resolved, or was not; 0: must be resolved */
 	struct ibv_ah_attr attr;
 	struct ibv_ah *ah;      /* NULL: not resolved */
 	uint32_t sent;          /* sends.head after the last one by it */
@@ -23,6 +23,7 @@ struct verbs_path {
 	int error;              /* of the last attempt */
 	bool busy;              /* a helper thread looks for it, and there is none yet */
 	bool renewing;          /* a helper thread looks for it again; with these: */
+	struct ibv_ah_attr job_attr;
 	struct ibv_ah *job_ah;
 	int job_error;
 };
@@ -42,6 +43,8 @@ void ripc__verbs_path_put(struct verbs_path *path);
 void ripc__verbs_paths_close(struct verbs_port *port);
 /* Somebody there does not answer. */
 void ripc__verbs_path_doubt(struct verbs_path *path);
+/* Our own address has changed: all ways are looked for again, from the new one. */
+void ripc__verbs_paths_move(struct verbs_port *port);
 /* Looks for a way again that is old. */
 void ripc__verbs_paths_run(struct verbs_port *port);
 

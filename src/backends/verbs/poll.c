@@ -227,6 +227,17 @@ static void check_descriptor(struct verbs_port *port, int epoll_fd, int fd)
 	port->deaf = true;
 }
 
+/* Our address has changed. Connections fail by themselves, and are made anew from the new one. */
+static void follow_device(struct verbs_port *port)
+{
+	if (port->moves == port->rdma->n_moves)
+		return;
+	port->moves = port->rdma->n_moves;
+	memcpy(port->self.gid, &port->rdma->gid, sizeof(port->self.gid));
+	port->many.mask = 0;
+	ripc__verbs_paths_move(port);
+}
+
 static void look_at_device(struct verbs_port *port)
 {
 	uint32_t qpn;
@@ -236,6 +247,7 @@ static void look_at_device(struct verbs_port *port)
 		errno = EAGAIN; /* a queue pair that failed is known by its completions */
 	check_descriptor(port, port->others.epoll_fd, port->rdma->context->async_fd);
 	port->rdma->is_lost |= port->deaf;
+	follow_device(port);
 }
 
 static void look_at_clock(struct verbs_port *port)

@@ -14,6 +14,10 @@ int ripc__verbs_port_addr(void *state, uint8_t blob[RIPC_ADDR_MAX])
 {
 	const struct verbs_port *port = state;
 
+	if (port->rdma->is_lost)
+		return -ENETDOWN;
+	if (port->rdma->lacks_address)
+		return -EADDRNOTAVAIL;
 	ripc__verbs_addr_encode(&port->self, blob);
 	return VERBS_ADDR_LEN;
 }

@@ -85,6 +85,7 @@ struct verbs_port {
 	uint64_t failed_us;        /* when it failed last */
 	uint32_t failures;         /* in quick succession, */
 	uint32_t downs;            /* since the port lost its link for so many times */
+	uint32_t moves;            /* of rdma, that self.gid and the paths follow */
 	uint32_t unacked;          /* events of the channel */
 	uint32_t polls;
 	struct list paths, paths_used, links;

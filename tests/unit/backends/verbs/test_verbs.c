@@ -361,11 +361,55 @@ START_TEST(send__port_goes_down_and_up)
 	BACKEND->net.arm(&left.port);
 	ck_assert_int_eq(end_send(&left, 1, 10), -ECONNRESET);
 	fake_verbs.port_down = false;
-	/* The same address as before, or another one. */
-	fake_verbs.gids[1].gid.raw[15] += (uint8_t)_i;
+	/* The same address as before, or another one, or a link-local one. */
+	fake_verbs.gids[1].gid.raw[15] += (uint8_t)(_i == 1);
+	if (_i == 2)
+		memset(&fake_verbs.gids[1], 0, sizeof(fake_verbs.gids[1]));
 	fake_verbs_event(IBV_EVENT_PORT_ACTIVE);
 	BACKEND->net.arm(&left.port);
-	ck_assert_int_eq(end_send(&left, 1, 10), _i ? -ECONNRESET : 1);
+	ck_assert_int_eq(end_send(&left, 1, 10), _i == 2 ? -ECONNRESET : 1);
+	end_close(&left);
+	end_close(&right);
+	ends_finish();
+}
+END_TEST
+
+/* The left one's address at index 1 is taken away, and then it has one at index 2. */
+static void move_address(uint8_t last_byte)
+{
+	const struct ibv_gid_entry had = fake_verbs.gids[1];
+	uint8_t blob[RIPC_ADDR_MAX];
+
+	memset(&fake_verbs.gids[1], 0, sizeof(fake_verbs.gids[1]));
+	fake_verbs_event(IBV_EVENT_GID_CHANGE);
+	BACKEND->net.arm(&left.port);
+	ck_assert_int_eq(BACKEND->net.address(&left.port, blob), -EADDRNOTAVAIL);
+	ck_assert_int_eq(end_send(&left, 1, 10), -ECONNRESET);
+	fake_verbs.gids[2] = had;
+	fake_verbs.gids[2].gid.raw[15] = last_byte;
+	fake_verbs_event(IBV_EVENT_GID_CHANGE);
+	BACKEND->net.arm(&left.port);
+	ck_assert_int_gt(BACKEND->net.address(&left.port, blob), 0);
+	ck_assert_mem_eq(blob + 16, &fake_verbs.gids[2].gid, 16);
+}
+
+/* What is sent then goes by the new index, also where the way is looked for at that moment. */
+START_TEST(send__address_has_moved)
+{
+	uint8_t last_byte;
+
+	ends_open(&left, &right);
+	last_byte = (uint8_t)(fake_verbs.gids[1].gid.raw[15] + _i % 2);
+	if (_i >= 2) {
+		clock_pass(61000000);
+		for (int i = 0; i < 1024; i++)
+			end_move(&left);
+	}
+	move_address(last_byte);
+	for (int i = 0; i < 2048; i++)
+		end_move(&left);
+	settle();
+	send_until(3);
 	end_close(&left);
 	end_close(&right);
 	ends_finish();
@@ -374,10 +418,13 @@ END_TEST
 
 START_TEST(send__device_is_gone)
 {
+	uint8_t blob[RIPC_ADDR_MAX];
+
 	ends_open(&left, &right);
 	fake_verbs_event(IBV_EVENT_DEVICE_FATAL);
 	BACKEND->net.arm(&left.port);
 	ck_assert_int_eq(end_send(&left, 1, 10), -ECONNRESET);
+	ck_assert_int_eq(BACKEND->net.address(&left.port, blob), -ENETDOWN);
 	end_close(&left);
 	end_close(&right);
 	ends_finish();
@@ -707,7 +754,8 @@ int main(void)
 		{send__while_the_way_is_looked_for, 1},
 		{send__device_is_short_of_memory, 1},
 		{send__many, 1},
-		{send__port_goes_down_and_up, 2},
+		{send__port_goes_down_and_up, 3},
+		{send__address_has_moved, 4},
 		{send__device_is_gone, 1},
 		{wait_arm__device_was_taken_away, 1},
 		{wait__while_a_send_fails, 1},
