@@ -20,11 +20,14 @@
  *    NOT_DELIVERED or UNKNOWN. That of a member that is stopped is mostly UNKNOWN. A buffer that
  *    is given (RIPC_GIVE) serves all members, and is not copied on this host: one reference is
  *    given for all of them, and stays the sender's only if no member has the message or may have
- *    it. A slow member delays only itself, and the end of the send, which comes when the outcome
- *    is known for all. With RIPC_LEAVE_SLOW the send does not wait for it; where half of the
- *    members are on this host, members elsewhere that need longer than 100 ms are left behind.
- *    While 256 long messages of the service wait for a member, further ones are NOT_DELIVERED to
- *    it (-EAGAIN). A long message that is under way while its receiver leaves may still come.
+ *    it. The end of the send comes when the outcome is known for all, so the slowest member sets
+ *    the pace: a call waits for it until the deadline, and a RIPC_NOWAIT send meets -EAGAIN while
+ *    256 long messages of the service wait for one member (a NOTICE says when to try again). No
+ *    member delays another one. With RIPC_LEAVE_SLOW slow members are left behind: the send does
+ *    not wait for them, and meets no -EAGAIN; a member for which 256 messages wait does not get
+ *    the message (NOT_DELIVERED, -EAGAIN: ripc_deliveries()). Where half of the members are on
+ *    this host, members elsewhere that need longer than 100 ms are left behind. A long message
+ *    that is under way while its receiver leaves may still come.
  *
  * A member receives the message in the service that has joined. ripc_msg.from is the sender, and
  * ripc_msg.group the group. Windows of the service (ripc_window_post()) serve such messages, too.

@@ -488,7 +488,8 @@ RIPC_API int ripc_send_long(struct ripc_service *svc, uint64_t to, const struct 
  * With RIPC_NOWAIT (short message: -EINVAL), 0 means that the send is accepted: exactly one
  * COMPLETION with the cookie follows. Until then the items (not the array) must stay untouched. A
  * negative return means that no COMPLETION follows and nothing was sent. -EAGAIN: too much is in
- * progress to that partner; a NOTICE with cookie 0 and status 0 says when to try again.
+ * progress to that partner, or to a member of that group (ripc/group.h); a NOTICE with cookie 0 and
+ * status 0 says when to try again.
  * With RIPC_GIVE each item must lie in a pool buffer (else -EINVAL), and one reference per item
  * moves to the library when the message ends DELIVERED or UNKNOWN. After NOT_DELIVERED the
  * references stay the caller's. If the service is closed before the application has received the

@@ -254,7 +254,7 @@ static void deliver(struct fanout *fanout, struct delivery *delivery)
 		.n_items = fanout->n_items, .timeout_ms = (int32_t)left_ms,
 		.flags = (fanout->flags & RIPC_GIVE) | RIPC_SEND_LONG | RIPC_NOWAIT};
 	const struct sending like = {.lends = fanout->group, .call.kind = WIRE_CALL_GROUP,
-		.delivery = delivery};
+		.delivery = delivery, .queues = !(fanout->flags & RIPC_LEAVE_SLOW)};
 	int error = references_take(fanout);
 
 	if (!error) {
@@ -365,6 +365,23 @@ static struct fanout *fanout_alloc(struct ripc_service *service, const struct ri
 	return fanout;
 }
 
+/* The slowest member sets the pace, unless slow ones are left. */
+static bool must_wait(struct ripc_service *service, const struct ripc_send *request,
+		const struct gathering *gathering)
+{
+	if ((request->flags & (RIPC_NOWAIT | RIPC_LEAVE_SLOW)) != RIPC_NOWAIT)
+		return false;
+	for (uint32_t i = 0; i < ripc__gathering_places(gathering); i++) {
+		const struct ripc__member *found = ripc__gathering_at(gathering, i);
+		const struct ripc__member member = found ? *found : (struct ripc__member){0};
+
+		if (found && member.incarnation != service->incarnation &&
+				ripc__member_is_full(service, request->to, &member))
+			return true;
+	}
+	return false;
+}
+
 int ripc__fanout_start(struct ripc_service *service, const struct ripc_send *request,
 		struct fanout **fanout_out)
 {
@@ -382,6 +399,8 @@ int ripc__fanout_start(struct ripc_service *service, const struct ripc_send *req
 	status = ripc__group_members(service, request->to, &gathering, &n);
 	if (status == -ENOMEM || (!status && !n))
 		return status ? status : -ENOENT;
+	if (must_wait(service, request, gathering))
+		return -EAGAIN;
 	fanout = fanout_alloc(service, request);
 	if (!fanout)
 		return -ENOMEM;

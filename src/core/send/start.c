@@ -84,7 +84,21 @@ static struct outgoing *outgoing_alloc(struct ripc_service *service,
 /* So many may be under way to one partner: answers are asked for by those that they go to. */
 static uint32_t waiting_max(const struct sending *like)
 {
+	if (like->queues)
+		return UINT32_MAX;
 	return wire_answers(&like->call) ? ANSWERS_MAX : WAITING_MAX;
+}
+
+bool ripc__member_is_full(struct ripc_service *service, uint64_t group,
+		const struct ripc__member *member)
+{
+	struct partner *partner;
+
+	if (ripc__find_member(service, group, member, &partner) ||
+			partner->n_outgoing < WAITING_MAX)
+		return false;
+	partner->blocked = true;
+	return true;
 }
 
 /* The partner that is answered; NULL: the message is no answer, or its partner is to be found. */

@@ -12,6 +12,7 @@ struct call;
 struct delivery;
 struct outgoing;
 struct partner;
+struct ripc__member;
 struct ripc_send;
 struct ripc_service;
 
@@ -25,10 +26,17 @@ struct sending {
 	struct delivery *delivery;
 	struct partner *to; /* of an answer: the partner that asked; NULL: to be looked for */
 	bool sums;   /* as in struct outgoing */
+	bool queues; /* however many wait: ripc__member_is_full() was asked before */
 	bool copies; /* up to COPIED_MAX bytes of items are copied: they are the caller's at once */
 };
 
 int ripc__outgoing_start(struct ripc_service *service, const struct ripc_send *request,
 		const struct sending *like, struct outgoing **outgoing);
+/*
+ * Does a RIPC_NOWAIT send to a group meet -EAGAIN because of this member? Then a NOTICE follows
+ * when it may be tried again.
+ */
+bool ripc__member_is_full(struct ripc_service *service, uint64_t group,
+		const struct ripc__member *member);
 
 #endif

@@ -433,10 +433,26 @@ START_TEST(long__completion)
 }
 END_TEST
 
+/* One more member, that the sender knows, and that does nothing unless it is polled. */
+static void sleeper_join(struct crowd *crowd, struct side *sleeper, int loop)
+{
+	const struct iovec hello = item("hello", 5);
+	struct ripc_config cfg = config_of(loop, RIPC_NO_THREAD);
+	struct ripc_msg *msg;
+
+	side_open_as(sleeper, &cfg, 0);
+	ck_assert_int_eq(ripc_join(sleeper->svc, crowd->group), 0);
+	while (ripc_receive(sleeper->svc, 0, &msg) == -EAGAIN) {
+		ripc_send_short(crowd->sender.svc, crowd->group, &hello, 1);
+		ripc_poll(sleeper->ctx);
+		members_take_all(crowd); /* a long message waits where the queue is full */
+	}
+	ripc_msg_free(msg);
+}
+
 /* One member does nothing; all others have the message, and the send ends in time. */
 static void beside_a_sleeper(int loop, uint32_t flags, int32_t timeout_ms)
 {
-	struct ripc_config cfg = config_of(loop, RIPC_NO_THREAD);
 	struct iovec sent = item(filled(BIG, 3), BIG);
 	struct ripc_counts counts;
 	struct ripc_send send;
@@ -448,16 +464,7 @@ static void beside_a_sleeper(int loop, uint32_t flags, int32_t timeout_ms)
 	int error;
 
 	crowd_open(&crowd, loop);
-	side_open_as(&sleeper, &cfg, 0);
-	ck_assert_int_eq(ripc_join(sleeper.svc, crowd.group), 0);
-	while (ripc_receive(sleeper.svc, 0, &msg) == -EAGAIN) {
-		const struct iovec hello = item("hello", 5);
-
-		ripc_send_short(crowd.sender.svc, crowd.group, &hello, 1);
-		ripc_poll(sleeper.ctx);
-		members_take_all(&crowd); /* a long message waits where the queue is full */
-	}
-	ripc_msg_free(msg);
+	sleeper_join(&crowd, &sleeper, loop);
 	send = long_send(crowd.group, &sent, 1);
 	send.timeout_ms = timeout_ms;
 	send.flags |= flags;
@@ -494,6 +501,118 @@ END_TEST
 START_TEST(long__slow_one_is_left)
 {
 	beside_a_sleeper(_i, RIPC_LEAVE_SLOW, PATIENCE_MS);
+}
+END_TEST
+
+/* So many as are taken without waiting, while one member does nothing. */
+static uint32_t send_until_full(struct crowd *crowd, uint32_t flags, uint32_t most)
+{
+	const struct iovec hello = item("hello", 5);
+	struct ripc_send send = long_send(crowd->group, &hello, 1);
+	uint32_t n = 0;
+	int error = 0;
+
+	send.flags |= RIPC_NOWAIT | flags;
+	send.timeout_ms = PATIENCE_MS;
+	while (n < most && !error) {
+		send.cookie = n + 1;
+		error = ripc_sendmsg(crowd->sender.svc, &send, NULL);
+		n += !error;
+	}
+	ck_assert_int_eq(error, n < most ? -EAGAIN : 0);
+	return n;
+}
+
+/* The next message or notice of the sender, while all members take what comes. */
+static struct ripc_msg *take_awake(struct crowd *crowd, struct side *sleeper)
+{
+	struct ripc_msg *msg, *taken;
+	uint64_t began_ms = clock_ms();
+
+	while (ripc_receive(crowd->sender.svc, 0, &msg) == -EAGAIN) {
+		ck_assert_uint_lt(clock_ms() - began_ms, PATIENCE_MS);
+		ripc_poll(sleeper->ctx);
+		while (ripc_receive(sleeper->svc, 0, &taken) == 0)
+			ripc_msg_free(taken);
+		members_take_all(crowd);
+	}
+	return msg;
+}
+
+/* The sender of many is told that a member is full, and then when it is so no more. */
+START_TEST(long__member_is_full)
+{
+	uint32_t n, n_completions = 0, n_notices = 0;
+	struct crowd crowd;
+	struct side sleeper;
+	struct ripc_msg *msg;
+
+	crowd_open(&crowd, _i);
+	sleeper_join(&crowd, &sleeper, _i);
+	n = send_until_full(&crowd, 0, 1000);
+	ck_assert_uint_eq(n, 256);
+	while (n_completions < n || !n_notices) {
+		msg = take_awake(&crowd, &sleeper);
+		if (msg->kind == RIPC_COMPLETION) {
+			ck_assert_int_eq(msg->outcome, RIPC_DELIVERED);
+			check_counts(msg->counts, MEMBERS + 1, 0, 0);
+			n_completions++;
+		} else {
+			ck_assert_int_eq(msg->kind, RIPC_NOTICE);
+			ck_assert_uint_eq(msg->cookie, 0);
+			ck_assert_int_eq(msg->status, 0);
+			n_notices++;
+		}
+		ripc_msg_free(msg);
+	}
+	ck_assert_uint_eq(n_completions, n);
+	ck_assert_uint_eq(send_until_full(&crowd, 0, 1), 1);
+	msg = take_awake(&crowd, &sleeper);
+	ck_assert_int_eq(msg->kind, RIPC_COMPLETION);
+	ripc_msg_free(msg);
+	side_close(&sleeper);
+	crowd_leave(&crowd);
+}
+END_TEST
+
+/* A call waits for a full member, and RIPC_LEAVE_SLOW passes it by. */
+START_TEST(long__full_member_is_left)
+{
+	const struct iovec hello = item("hello", 5);
+	struct ripc_delivery list[MEMBERS + 1];
+	struct ripc_counts counts = {0};
+	uint32_t n, n_full = 0;
+	struct crowd crowd;
+	struct side sleeper;
+	struct ripc_send send;
+	struct ripc_msg *msg;
+	int error;
+
+	crowd_open(&crowd, _i);
+	sleeper_join(&crowd, &sleeper, _i);
+	n = send_until_full(&crowd, 0, 1000);
+	send = long_send(crowd.group, &hello, 1);
+	send.timeout_ms = 200;
+	send.counts = &counts;
+	error = ripc_sendmsg(crowd.sender.svc, &send, NULL);
+	ck_assert_msg(error == -ETIMEDOUT || error == -ECONNRESET, "%d", error);
+	ck_assert_uint_le(counts.delivered, MEMBERS);
+	ck_assert_uint_eq(send_until_full(&crowd, RIPC_LEAVE_SLOW, 20), 20);
+	for (uint32_t i = 0; i < n + 20;) {
+		msg = take_awake(&crowd, &sleeper);
+		if (msg->kind == RIPC_COMPLETION) {
+			ck_assert_int_eq(ripc_deliveries(msg, list, MEMBERS + 1, sizeof(*list)),
+				MEMBERS + 1);
+			for (uint32_t k = 0; k <= MEMBERS; k++)
+				n_full += list[k].status == -EAGAIN &&
+					list[k].outcome == RIPC_NOT_DELIVERED;
+			i++;
+		}
+		ripc_msg_free(msg);
+	}
+	ck_assert_uint_eq(n_full, 20);
+	side_close(&sleeper);
+	crowd_leave(&crowd);
 }
 END_TEST
 
@@ -584,6 +703,7 @@ int main(void)
 		{short__to_nobody, 1}, {long__to_all, 2},
 		{long__given, 2}, {long__given_to_nobody, 1}, {long__completion, 2},
 		{long__slow_one_is_waited_for, 2}, {long__slow_one_is_left, 2},
+		{long__member_is_full, 2}, {long__full_member_is_left, 2},
 		{long__cancelled, 2}, {close__while_sending, 4}, {close__leaves, 2}, {NULL, 0},
 	};
 
