@@ -36,9 +36,10 @@
  * and ripc_watch() of a group.
  *
  * Senders of the same user on this host see a member join or leave within 100 ms. Other hosts hear
- * of it by multicast or from the store (docs/discovery.md) at once; where one host joins or leaves
- * several groups at a time, within some seconds, as they query no more often than a bound allows;
- * and within 10 s if they hear nothing, while they send to the group. A member on another host that
+ * of it by multicast or from the store (docs/discovery.md) at once, and mostly within a second if
+ * a fifth of all packets are lost; where one host joins or leaves several groups at a time, within
+ * some seconds, as they query no more often than a bound allows; and within 10 s if they hear
+ * nothing, while they send to the group. A member on another host that
  * ends without a word is found out by long messages: it is no member any more some 3 s after the
  * first that it does not answer (peer_timeout_ms / 4, or that message's deadline), or half a second
  * after its service was started again with the same ID; by short messages alone, after 30 s. While

@@ -36,7 +36,7 @@ struct head {
 };
 
 struct counts {
-	uint64_t shorts, longs, twice, foreign, n_late;
+	uint64_t shorts, longs, twice, foreign, joined_ns, first_us;
 	uint64_t took_us[SEEN_MAX];
 	uint8_t seen[2][SEEN_MAX];
 };
@@ -75,6 +75,8 @@ static void took(struct counts *counts, uint64_t group, const struct ripc_msg *m
 	bool is_long = msg->kind == RIPC_LONG;
 	struct head head;
 
+	if (!counts->first_us)
+		counts->first_us = (clock_ns() - counts->joined_ns) / 1000;
 	if (msg->group != group || msg->n_items != 1 || msg->items[0].iov_len < sizeof(head)) {
 		counts->foreign++;
 		return;
@@ -89,7 +91,7 @@ static void took(struct counts *counts, uint64_t group, const struct ripc_msg *m
 		counts->shorts++;
 }
 
-/* took_us: of each long message, in the order in which they came. */
+/* took_us: of each long message, in the order in which they came; first_us: since it joined. */
 static void say_counts(struct counts *counts, uint64_t id)
 {
 	printf("{\"id\": %" PRIu64 ", \"shorts\": %" PRIu64 ", \"longs\": %" PRIu64 ", \"twice\": %"
@@ -97,7 +99,8 @@ static void say_counts(struct counts *counts, uint64_t id)
 		counts->longs, counts->twice, counts->foreign);
 	for (uint64_t i = 0; i < counts->longs; i++)
 		printf("%s%" PRIu64, i ? ", " : "", counts->took_us[i]);
-	printf("], \"median_us\": %" PRIu64 "}\n", median(counts->took_us, counts->longs));
+	printf("], \"median_us\": %" PRIu64 ", \"first_us\": %" PRIu64 "}\n",
+		median(counts->took_us, counts->longs), counts->first_us);
 }
 
 static int join(struct ripc_service *svc, uint64_t group)
@@ -109,6 +112,7 @@ static int join(struct ripc_service *svc, uint64_t group)
 
 	if (error)
 		return fail("join", error);
+	counts.joined_ns = clock_ns();
 	printf("ready\n");
 	fflush(stdout);
 	while (!fds[0].revents) {

@@ -106,6 +106,38 @@ def by_unicast():
         return f'6 members of one host found in {found["found_ms"]} ms'
 
 
+def joined_ms(host, times):
+    """How long it takes until each of some who join, one after the other, gets a message."""
+    found = []
+    for _ in range(times):
+        process = member(host)
+        time.sleep(2)  # who joins or leaves has hosts query, and they have a bound for that
+        heard = process.end()
+        check(heard['shorts'] > 0, f'who joined has got nothing within 2 s: {heard}')
+        found.append(heard['first_us'] / 1000)
+        time.sleep(0.5)
+    return f'{statistics.median(found):.1f} ms (most {max(found):.0f})'
+
+
+def joiners():
+    """Who joins is seen soon, also where packets get lost both ways."""
+    times = 50 if netlab.FULL else 3
+    with netlab.Lab() as lab:
+        switch, hub, other = lab.bridge(), lab.host('hub'), lab.host('other')
+        ends = [(host, lab.attach(host, switch, end)[0])
+                for end, host in enumerate((hub, other), 1)]
+        first = member(hub)
+        client = sender(hub, '--members', 1, '--shorts', 1_000_000_000)
+        client.json()
+        near, far = joined_ms(hub, times), joined_ms(other, times)
+        for host, device in ends:
+            host.lose(device, 20)
+        lossy = joined_ms(other, times)
+        client.stop()
+        first.end()
+        return f'{near} after it joined on this host, {far} elsewhere, {lossy} with 20 % loss'
+
+
 def others_get_all(told, members):
     """What the living have received, but for the messages that the killed one had before."""
     heard = [process.end() for process in members]
@@ -193,4 +225,4 @@ def behind_loss():
 
 
 if __name__ == '__main__':
-    netlab.main([wide, lossy, by_unicast, died_and_stopped, behind_loss])
+    netlab.main([wide, lossy, by_unicast, joiners, died_and_stopped, behind_loss])

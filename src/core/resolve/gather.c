@@ -8,9 +8,9 @@
  * holds for the names that the exact source lists, whose members may be on any host. The network
  * is asked in ROUNDS_FIRST rounds when the group is first used, FIRST_US later, every REFRESH_US
  * while it is in use, and in rounds again when a notice says that a member went; in one when a
- * notice says that one came. While a round brings news, one more follows: a host that is asked by
- * unicast names only some members at once. A member elsewhere that has not answered in MISSED_MAX
- * refreshes has gone. Where a member is in doubt (a sender met silence, or another member has the
+ * notice says that one came, and up to JOINER_ROUNDS more until that one has answered. While a
+ * round brings news, one more follows: a host that is asked by unicast names only some members at
+ * once. A member elsewhere that has not answered in MISSED_MAX refreshes has gone. Where a member is in doubt (a sender met silence, or another member has the
  * same ID), the refreshes follow each other after HASTE_US until it has answered, or has gone.
  *
  * An answer only names a service and its incarnation: whoever sends to the member looks the service
@@ -51,6 +51,7 @@
 #define PLACED_US      1000000u /* a member beside another of its ID is waited for so long */
 #define PLACE_AGAIN_US 100000u  /* and asked for so often */
 #define MORE_US        300000u /* until the budget allows another round, perhaps */
+#define JOINER_ROUNDS  5u     /* for one that joins, and does not answer; the gaps double */
 #define BATCH          8u     /* names asked at once: the queues of Unix sockets are short */
 #define BATCH_US       2000u
 #define SILENT_US      1000000u
@@ -303,6 +304,26 @@ static bool waits_for_budget(struct ripc__resolver *resolver, const struct gathe
 	return gathering->is_provoked && !ripc__may_provoke(resolver, gathering->cause);
 }
 
+/* It has answered, or has left. */
+static void joiner_settled(struct gathering *gathering, uint64_t incarnation)
+{
+	if (gathering->joiner == incarnation)
+		gathering->joiner = 0;
+}
+
+/* Who says that it joins answers at once, unless something was lost. */
+static bool round_for_joiner(struct ripc__resolver *resolver, struct gathering *gathering)
+{
+	if (gathering->joiner_rounds == JOINER_ROUNDS)
+		gathering->joiner = 0;
+	if (!gathering->joiner)
+		return false;
+	gathering->is_provoked = true;
+	gathering->rounds_left = 1;
+	gathering->round_us = resolver->now_us + (ROUND_US << ++gathering->joiner_rounds);
+	return true;
+}
+
 static void round_next(struct ripc__resolver *resolver, struct gathering *gathering)
 {
 	gathering->round_us = resolver->now_us + ROUND_US;
@@ -319,7 +340,7 @@ static void round_next(struct ripc__resolver *resolver, struct gathering *gather
 	gathering->is_asked = true;
 	if (gathering->has_news)
 		round_more(resolver, gathering);
-	else
+	else if (!round_for_joiner(resolver, gathering))
 		refresh_end(resolver, gathering);
 }
 
@@ -446,11 +467,26 @@ static void news(struct ripc__resolver *resolver, struct gathering *gathering,
 {
 	gathering->has_news = true;
 	memcpy(gathering->cause, heard->event->host, sizeof(gathering->cause));
-	if (gathering->is_refreshing)
+	if (gathering->is_refreshing) {
+		if (gathering->joiner_rounds)
+			gathering->round_us = earlier(gathering->round_us,
+				resolver->now_us + after_us);
 		return;
+	}
 	gathering->is_refreshing = true;
 	gathering->rounds_left = gathering->n_rounds = 0;
 	gathering->round_us = resolver->now_us + after_us;
+}
+
+static void joins(struct ripc__resolver *resolver, struct gathering *gathering,
+		const struct heard *heard)
+{
+	uint64_t incarnation = heard->packet->record.incarnation;
+
+	news(resolver, gathering, heard, 0);
+	if (gathering->joiner != incarnation)
+		gathering->joiner_rounds = 0;
+	gathering->joiner = incarnation;
 }
 
 /* A member says that it has left: a whole refresh shows whether that is so. */
@@ -513,6 +549,7 @@ void ripc__gather_answered(struct ripc__resolver *resolver, struct asked *asked,
 	}
 	entry->is_seen = true;
 	entry->missed = 0;
+	joiner_settled(gathering, record->incarnation);
 	ripc__entry_trust(gathering, entry);
 	if (entry->is_known && !is_home)
 		return;
@@ -541,13 +578,15 @@ bool ripc__gather_hint(struct ripc__resolver *resolver, const struct heard *hear
 	struct entry *entry = gathering ? ripc__entry_of(gathering, record->incarnation) : NULL;
 	bool joined = heard->packet->type == WIRE_RECORD;
 
+	if (gathering && !joined)
+		joiner_settled(gathering, record->incarnation);
 	if (!gathering || joined == (entry && entry->is_known))
 		return false;
 	look_soon(gathering);
 	if (entry && !entry->generation)
 		entry->missed = MISSED_MAX - 1; /* if it does not answer now, it has left */
 	if (joined)
-		news(resolver, gathering, heard, 0);
+		joins(resolver, gathering, heard);
 	else
 		leaves(resolver, gathering, heard);
 	go_on(resolver, gathering);

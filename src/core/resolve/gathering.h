@@ -51,6 +51,8 @@ struct gathering {
 	uint64_t used_us, looked_us, look_us, batch_us, round_us, refreshed_us, admit_us;
 	uint64_t generation;
 	uint32_t rounds_left, n_rounds; /* of this refresh */
+	uint64_t joiner;         /* of the last notice: it is asked for until it answers; or 0 */
+	uint32_t joiner_rounds;  /* so many */
 	uint32_t n_refreshed;
 	struct gone gone[GONE_MAX]; /* the last ones, in a ring */
 	uint32_t n_gone;         /* in all: the next place of the ring */

@@ -2,8 +2,10 @@
 /*
  * Memberships: the groups that services here have joined. A group has any number of members, so
  * nobody is asked before a service joins: its name on this host is bound, the exact source lists
- * the service, and everybody is told, at once, once more, and then by digests (digest.c), as of a
- * registration. Questions about the group are answered with one record for each member (answer.c).
+ * the service, and everybody is told by NOTICES notices, and then by digests (digest.c). These are
+ * more than of a registration, which is found when it is asked for: nobody asks for a new member
+ * that he has not heard of. Questions about the group are answered with one record for each member
+ * (answer.c).
  */
 #include "membership.h"
 
@@ -21,12 +23,14 @@
 #include "util/map.h"
 #include "util/timers.h"
 
+#define NOTICES 5u /* the second one after ROUND_US; then the gaps double */
+
 struct membership {
 	struct ripc__timer timer;
 	struct membership *next; /* of the same group */
 	struct digested_member named; /* its group and service */
 	uint64_t incarnation;
-	bool is_announced;
+	uint32_t n_told;
 };
 
 /* ---- walking ----------------------------------------------------------------------------- */
@@ -81,11 +85,11 @@ static void announce(void *owner, struct ripc__timer *timer)
 
 	if (ripc__member_record(resolver, membership, &notice.record) == 0)
 		ripc__send_notice(resolver, &notice);
-	if (membership->is_announced)
+	if (++membership->n_told == NOTICES)
 		ripc__digest_add(resolver, &membership->named.digested);
 	else
-		ripc__timer_set(&resolver->timers, timer, resolver->now_us + ROUND_US);
-	membership->is_announced = true;
+		ripc__timer_set(&resolver->timers, timer, resolver->now_us +
+			(ROUND_US << (membership->n_told - 1)));
 }
 
 /* The first n sources. */

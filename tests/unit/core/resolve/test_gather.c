@@ -360,6 +360,59 @@ START_TEST(gather__notices_lead_to_questions)
 }
 END_TEST
 
+static void hears_of(uint64_t id, uint64_t incarnation)
+{
+	struct wire_resolve notice = record_of(GROUP, incarnation, id);
+
+	arrive(world, NET, 1, &notice);
+	step(world);
+}
+
+/* It joins, and nothing of it is heard; asked for in the first 300 ms, and after them. */
+static void joiner_is_silent(void)
+{
+	gather();
+	pass_in_use(2000 * MS);
+	sent_skip(world);
+	hears_of(100, 7);
+	ck_assert_uint_eq(asked(NET), 1);
+	pass_in_use(300 * MS);
+	ck_assert_uint_ge(asked(NET), 2);
+	pass_in_use(1500 * MS);
+	ck_assert_uint_le(asked(NET), 4);
+}
+
+/* The question, or its answer, may be lost: who joins is asked for until it answers. */
+START_TEST(gather__joiner_is_asked_for_again)
+{
+	joiner_is_silent();
+	hears_of(100, 7);
+	named(100, 7, 1);
+	pass(world, 30 * MS);
+	sent_skip(world);
+	pass_in_use(1500 * MS);
+	ck_assert_uint_le(asked(NET), 1); /* there may be more news */
+	ck_assert_uint_eq(members(NULL), 1);
+}
+END_TEST
+
+START_TEST(gather__joiner_leaves_at_once)
+{
+	struct wire_resolve gone = {.type = WIRE_WITHDRAWN, .asker = OTHER,
+		.record = {.id = GROUP, .incarnation = 7}};
+
+	joiner_is_silent();
+	pass_in_use(1000 * MS); /* it is given up */
+	ck_assert_uint_eq(asked(NET), 0);
+	hears_of(100, 7);
+	ck_assert_uint_eq(asked(NET), 1);
+	arrive(world, NET, 1, &gone);
+	pass_in_use(1500 * MS);
+	ck_assert_uint_eq(asked(NET), 0);
+	ck_assert_uint_eq(members(NULL), 0);
+}
+END_TEST
+
 /* Who has used up what a host may cause is asked for as soon as there is some again. */
 START_TEST(gather__notices_wait_for_the_budget)
 {
@@ -797,13 +850,14 @@ START_TEST(join__is_announced)
 
 	join(100, 7);
 	ck_assert_uint_eq(n_joined, 1);
-	pass(world, 30 * MS);
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < 5; i++) {
+		ck_assert_uint_eq(sent_count(world, NET), 1);
 		sent = sent_next(world, NET);
 		ck_assert_int_eq(sent->kind, NOTIFY);
 		ck_assert_uint_eq(sent->packet.record.id, GROUP);
 		ck_assert_uint_eq(sent->packet.record.incarnation, 7);
 		ck_assert_uint_eq(sent->packet.record.stamp, 100);
+		pass(world, (uint64_t)(20 << i) * MS); /* 20, 40, 80, 160 */
 	}
 	pass(world, 4000 * MS);
 	ck_assert_uint_eq(sent_count(world, NET), 1);
@@ -858,7 +912,8 @@ int main(void)
 		gather__asks_three_times, gather__unused_is_forgotten, gather__all_who_answer,
 		gather__forged_answers, gather__flood_of_members, gather__flood_keeps_nobody_out,
 		gather__flood_of_notices,
-		gather__notices_lead_to_questions, gather__notices_wait_for_the_budget,
+		gather__notices_lead_to_questions, gather__joiner_is_asked_for_again,
+		gather__joiner_leaves_at_once, gather__notices_wait_for_the_budget,
 		gather__withdrawals_wait_for_the_budget, gather__silent_one_elsewhere_goes,
 		doubt__silent_one_goes_soon,
 		doubt__answer_ends_it,
