@@ -113,6 +113,8 @@ static void path_renewed(struct verbs_path *path)
 	path->port->sends.unsignalled = VERBS_SIGNALLED - 1;
 }
 
+static void path_renew(struct verbs_path *path);
+
 static void path_done(void *owner, struct ripc__rdma_job *job)
 {
 	struct verbs_path *path = (struct verbs_path *)job;
@@ -122,6 +124,8 @@ static void path_done(void *owner, struct ripc__rdma_job *job)
 		path_renewed(path);
 	else
 		path_resolved(path);
+	if (!path->since_us)
+		path_renew(path);
 }
 
 /* The way to many has no neighbour: its hardware address follows from its GID. */

@@ -5,13 +5,14 @@
  *
  * On this host the names that the members have bound are read, every LOOK_US while the group is in
  * use. A new name is asked who it is; a member whose name has gone has left, or died. The same
- * holds for the names that the exact source lists, whose members may be on any host. The network
- * is asked in ROUNDS_FIRST rounds when the group is first used, FIRST_US later, every REFRESH_US
- * while it is in use, and in rounds again when a notice says that a member went; in one when a
- * notice says that one came, and up to JOINER_ROUNDS more until that one has answered. While a
- * round brings news, one more follows: a host that is asked by unicast names only some members at
- * once. A member elsewhere that has not answered in MISSED_MAX refreshes has gone. Where a member is in doubt (a sender met silence, or another member has the
- * same ID), the refreshes follow each other after HASTE_US until it has answered, or has gone.
+ * holds for the names that the exact source lists, whose members may be on any host. The network is
+ * asked in ROUNDS_FIRST rounds when the group is first used, FIRST_US later, every REFRESH_US while
+ * it is in use, and in rounds again when a notice says that a member went; in one when a notice
+ * says that one came, and up to JOINER_ROUNDS more until that one has answered. While a round
+ * brings news, one more follows: a host that is asked by unicast names only some members at once. A
+ * member elsewhere that has not answered in MISSED_MAX refreshes has gone. Where a member is in
+ * doubt (a sender met silence, or another member has the same ID), the refreshes follow each other
+ * after HASTE_US until it has answered, or has gone.
  *
  * An answer only names a service and its incarnation: whoever sends to the member looks the service
  * up as any other, and no record of a group's answer is used for that. So a forged answer leads

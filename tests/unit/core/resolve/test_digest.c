@@ -201,7 +201,7 @@ START_TEST(digest__names_memberships)
 
 	own_publish(world, ID, 5, 100);
 	ck_assert_int_eq(ripc__resolver_join(world->resolver, GROUP, &member, world->now_us), 0);
-	pass(world, 100 * MS);
+	pass(world, 400 * MS); /* its notices */
 	sent_skip(world);
 	ck_assert_uint_eq(next_digest(&digest), 2);
 	wire_named_get(&digest, 1, &id, &incarnation);
