@@ -8,11 +8,14 @@ from netlab import check
 from xfer import SERVICE
 
 SERVER, CLIENT = 64001, 64002
-REMEDY = "shm: another user's: set shm.uids on both sides"
+GROUP, OTHER_GROUP = 64100, 64101
+REMEDY = "shm: another user's: set shm.uids or shm.gids on both sides"
 
 
-def as_user(user, *command):
-    return ('setpriv', '--reuid', user, '--regid', user, '--clear-groups', *command)
+def as_user(user, *command, group=None):
+    """group: a supplementary one."""
+    groups = ('--groups', group) if group else ('--clear-groups',)
+    return ('setpriv', '--reuid', user, '--regid', user, *groups, *command)
 
 
 def tool():
@@ -28,17 +31,19 @@ def host_of_users(lab):
     return host
 
 
-def start(host, serving, **env):
-    server = host.start(*as_user(SERVER, netlab.program('xfer'), 'serve', '--id', SERVICE),
+def start(host, serving, group=None, **env):
+    server = host.start(*as_user(SERVER, netlab.program('xfer'), 'serve', '--id', SERVICE,
+                                 group=group),
                         RIPC_INTERFACES='lo', RIPC_OPTIONS=serving, **env)
     server.line('ready')
     return server
 
 
-def ping(host, asking, status=0, **env):
+def ping(host, asking, status=0, group=None, **env):
     """What it says. Who would wait until silence tells it loses the first pings of these."""
     client = host.start(*as_user(CLIENT, tool(), 'ping', SERVICE, '-c', 3, '-i', 1, '--timeout',
-                                 2000), RIPC_INTERFACES='lo', RIPC_OPTIONS=asking, **env)
+                                 2000, group=group),
+                        RIPC_INTERFACES='lo', RIPC_OPTIONS=asking, **env)
     said = client.popen.stdout.read()
     check(client.popen.wait() == status, said)
     return said
@@ -77,6 +82,40 @@ def both_admit():
         check('3 sent, 3 answered' in said and 'path: shm' in said, said)
 
 
+def groups_admit(serving, asking, expected, server_group=GROUP, client_group=GROUP):
+    with netlab.Lab() as lab:
+        host = host_of_users(lab)
+        start(host, serving, server_group)
+        said = ping(host, asking, group=client_group)
+        check('3 sent, 3 answered' in said and f'path: {expected}' in said, said)
+        check((REMEDY in said) == (expected == 'udp'), said)
+
+
+def both_in_the_group():
+    groups_admit(f'shm.gids={GROUP}', f'shm.gids={OTHER_GROUP}:{GROUP}', 'shm')
+
+
+def group_by_name():
+    """The first group of the file with a number of its own."""
+    with open('/etc/group', encoding='utf-8') as file:
+        name, _, number = [line.split(':')[:3] for line in file if line.split(':')[2] > '0'][0]
+    groups_admit(f'shm.gids={name}', f'shm.gids={name}', 'shm', number, number)
+
+
+def group_on_one_side():
+    groups_admit(f'shm.gids={GROUP}', None, 'udp')
+    groups_admit(None, f'shm.gids={GROUP}', 'udp')
+
+
+def client_in_another_group():
+    groups_admit(f'shm.gids={GROUP}', f'shm.gids={GROUP}', 'udp', client_group=OTHER_GROUP)
+
+
+def server_in_another_group():
+    """It pretends to be a server of that group: clients share no memory with it."""
+    groups_admit('shm.uids=any', f'shm.gids={GROUP}', 'udp', server_group=OTHER_GROUP)
+
+
 def not_found():
     """Neither multicast nor peers: a user's local names say who has it."""
     with netlab.Lab() as lab:
@@ -112,5 +151,6 @@ def name_is_taken():
 if __name__ == '__main__':
     if not shutil.which('setpriv'):
         netlab.skip('there is no program "setpriv"')
-    netlab.main([nobody_admits, server_admits, client_admits, both_admit, not_found,
-                 name_is_taken], 'nft')
+    netlab.main([nobody_admits, server_admits, client_admits, both_admit,
+                 both_in_the_group, group_by_name, group_on_one_side, client_in_another_group,
+                 server_in_another_group, not_found, name_is_taken], 'nft')

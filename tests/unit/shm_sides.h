@@ -36,10 +36,23 @@ static inline const char *get_option(void *arg, const char *name)
 	return strcmp(name, "shm.uids") == 0 ? arg : NULL;
 }
 
+static inline const char *get_gids(void *arg, const char *name)
+{
+	return strcmp(name, "shm.gids") == 0 ? arg : NULL;
+}
+
 static inline struct ripc__host host_with(const char *uids)
 {
 	return (struct ripc__host){.arg = (void *)uids, .log = no_log, .option = get_option,
 		.context = 1, .identity = 7};
+}
+
+static inline struct ripc__host host_with_gids(const char *gids)
+{
+	struct ripc__host host = host_with(gids);
+
+	host.option = get_gids;
+	return host;
 }
 
 static inline void side_open(struct side *side, const char *uids)

@@ -32,7 +32,7 @@ static int in_make(struct shm_port *port, int fd)
 
 	if (error)
 		return error;
-	if (!ripc__shm_uid_admitted(&port->dev, who.uid))
+	if (!ripc__shm_admits(&port->dev.admission, fd, &who))
 		return -EACCES;
 	in = calloc(1, sizeof(*in));
 	if (!in)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "memory/segment.h"
@@ -143,13 +144,16 @@ bool ripc__shm_peer_matches(void *port, const void *peer, const struct ripc__add
 static int connect_to(struct shm_port *port, struct shm_out *out)
 {
 	int fd = ripc__shm_connect(out->name, port->name), error;
+	struct ucred who;
 
 	if (fd < 0)
 		return fd;
 	out->watch.fd = fd;
-	error = ripc__shm_uid(fd, &out->uid);
-	if (!error && !ripc__shm_uid_admitted(&port->dev, out->uid))
+	error = ripc__shm_who(fd, &who);
+	if (!error && !ripc__shm_admits(&port->dev.admission, fd, &who))
 		error = -EACCES;
+	if (!error)
+		out->uid = who.uid;
 	error = error ? error : ripc__shm_watch(port, &out->watch);
 	if (error)
 		ripc__shm_unwatch(port, &out->watch);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The shm backend: its table, its options, and what a device of it is. */
+/* The shm backend: its table, and what a device of it is. */
 #include "shm.h"
 
 #include <errno.h>
@@ -10,51 +10,24 @@
 
 #include "ripc/ripc.h"
 #include "memory/segment.h"
-#include "util/options.h"
 #include "util/system/remedy.h"
 
 #define RINGS_PART 16u /* of the memory that there is, rings take at most this part */
 
-const struct ripc__option ripc__shm_options[] = {
-	{"shm.uids", RIPC_WORD, 0, 0, 0},
-	{0},
-};
-
-/* "any", or numbers with ":" between them, beside our own. */
-static int read_uids(const char *text, struct shm_device *dev)
-{
-	char *end;
-
-	if (!text)
-		return 0;
-	if (strcmp(text, "any") == 0) {
-		dev->any_uid = true;
-		return 0;
-	}
-	for (;;) {
-		unsigned long uid = strtoul(text, &end, 10);
-
-		if (*text < '0' || *text > '9' || uid >= UINT32_MAX || dev->n_uids == SHM_UIDS_MAX)
-			return -EINVAL;
-		dev->uids[dev->n_uids++] = (uid_t)uid;
-		if (*end != ':')
-			return *end ? -EINVAL : 0;
-		text = end + 1;
-	}
-}
-
 static int read_options(const struct ripc__host *host, struct shm_device *dev)
 {
-	const char *uids = NULL;
-	int error = ripc__options_read(host, ripc__shm_options, &uids);
-
 	*dev = (struct shm_device){.host = *host};
-	if (!error)
-		error = read_uids(uids, dev);
-	if (error)
-		host->log(host->arg, RIPC_LOG_ERROR,
-			"option shm.uids: \"%.40s\" is neither any nor UID:UID:...", uids);
-	return error;
+	return ripc__shm_admission_read(host, &dev->admission);
+}
+
+/* For the sentence of probe(). */
+static const char *admitted_text(const struct shm_admission *admission)
+{
+	if (admission->all)
+		return "all users that admit this one";
+	if (admission->uids.n || admission->gids.n)
+		return "this user, and of those in shm.uids and shm.gids that admit this one";
+	return "this user (others: option shm.uids or shm.gids, on both sides)";
 }
 
 /* What a port will need, and needs no name for. *lack: what is not to be had. */
@@ -85,7 +58,7 @@ static int probe(const struct ripc__host *host, char why[256], char remedy[256])
 	remedy[0] = '\0';
 	if (error) {
 		snprintf(why, 256, "an option of the shm backend is wrong");
-		snprintf(remedy, 256, "correct shm.uids");
+		snprintf(remedy, 256, "correct shm.uids or shm.gids");
 		return error;
 	}
 	if (!host->identity) {
@@ -101,9 +74,7 @@ static int probe(const struct ripc__host *host, char why[256], char remedy[256])
 		return error;
 	}
 	snprintf(why, 256, "shared memory with processes of %s in this network namespace",
-		dev.any_uid ? "all users that admit this one" :
-		dev.n_uids ? "this user, and of those in shm.uids that admit this one" :
-		"this user (others: option shm.uids, on both sides)");
+		admitted_text(&dev.admission));
 	return 0;
 }
 

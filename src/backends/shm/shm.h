@@ -30,7 +30,7 @@
 #define SHM_BUFFERS    64u   /* datagrams handed over at once */
 #define SHM_RINGS_MAX  1024u
 #define SHM_DIRECT_MAX 8u    /* up to so many rings are looked at without asking the bits */
-#define SHM_UIDS_MAX   16u
+#define SHM_LISTED_MAX 16u   /* users, and groups, that the options name */
 #define SHM_SCAN_EVERY 64u   /* polls: then all rings are looked at, whatever the bits say */
 
 /* Only the owner writes it: all its senders' view of the receiver. One page. */
@@ -57,11 +57,24 @@ struct shm_bits {
 #define SHM_BITS_LEN  4096u
 #define SHM_RING_LEN  ((sizeof(struct shm_ring_memory) + 4095) & ~(size_t)4095)
 
+/* The options, as configured. NULL: not. */
+struct shm_words {
+	const char *uids, *gids;
+};
+
+struct shm_list {
+	uint32_t n, ids[SHM_LISTED_MAX];
+};
+
+/* Whose processes share memory with ours, beside those of our own user. */
+struct shm_admission {
+	bool all;
+	struct shm_list uids, gids;
+};
+
 struct shm_device {
 	struct ripc__host host;
-	uint32_t n_uids;          /* beside our own */
-	bool any_uid;
-	uid_t uids[SHM_UIDS_MAX];
+	struct shm_admission admission;
 	uint64_t ring_bytes, ring_bytes_max; /* of rings that we own */
 	struct ripc__map keys;    /* struct shm_key */
 	uint32_t n_exports;       /* partners that we let read */
@@ -309,11 +322,9 @@ struct shm_received {
 int ripc__shm_listen(const uint8_t name[SHM_NAME_LEN]);
 /* -EAGAIN: too many wait to be accepted. Sends hello. */
 int ripc__shm_connect(const uint8_t to[SHM_NAME_LEN], const uint8_t own[SHM_NAME_LEN]);
-/* The process at the other end: 0 in another PID namespace; and its user. */
+/* The process at the other end: 0 in another PID namespace; its user and its first group. */
 struct ucred;
 int ripc__shm_who(int fd, struct ucred *who);
-/* The user at the other end. */
-int ripc__shm_uid(int fd, uid_t *uid);
 /* Is this process at the other end, too? */
 bool ripc__shm_is_self(int fd);
 /* 0, -EAGAIN, or another error that ends the connection. */
@@ -335,12 +346,17 @@ int ripc__shm_receive(int fd, uint8_t *bytes, struct shm_received *received);
 int ripc__shm_next(int fd);
 /*
  * What came from a receiver: SHM_NOTHING, SHM_RING (its descriptors are ours), -EMFILE (we could
- * not get its descriptors), SHM_REFUSED (it does not admit our user), or as above.
+ * not get its descriptors), SHM_REFUSED (it does not admit us), or as above.
  */
 int ripc__shm_receive_offer(int fd, struct shm_ring_offer *offer);
-bool ripc__shm_uid_admitted(const struct shm_device *dev, uid_t uid);
 int ripc__shm_watch(struct shm_port *port, struct shm_watch *watch);
 void ripc__shm_unwatch(struct shm_port *port, struct shm_watch *watch);
+
+/* admission.c */
+/* -EINVAL: an option is wrong, which is logged. */
+int ripc__shm_admission_read(const struct ripc__host *host, struct shm_admission *admission);
+/* May the process at the other end of the socket, who, share memory with ours? */
+bool ripc__shm_admits(const struct shm_admission *admission, int fd, const struct ucred *who);
 
 /* port.c */
 int ripc__shm_port_open(struct shm_port *port);

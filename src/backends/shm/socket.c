@@ -117,16 +117,6 @@ int ripc__shm_who(int fd, struct ucred *who)
 	return ripc__uid_is_user(who->uid) ? 0 : -EACCES;
 }
 
-int ripc__shm_uid(int fd, uid_t *uid)
-{
-	struct ucred who;
-	int error = ripc__shm_who(fd, &who);
-
-	if (!error)
-		*uid = who.uid;
-	return error;
-}
-
 bool ripc__shm_is_self(int fd)
 {
 	struct ucred who;
@@ -354,15 +344,4 @@ void ripc__shm_unwatch(struct shm_port *port, struct shm_watch *watch)
 		shutdown(watch->fd, SHUT_RDWR);
 	close(watch->fd);
 	watch->fd = -1;
-}
-
-bool ripc__shm_uid_admitted(const struct shm_device *dev, uid_t uid)
-{
-	if (dev->any_uid || uid == geteuid())
-		return true;
-	for (uint32_t i = 0; i < dev->n_uids; i++) {
-		if (dev->uids[i] == uid)
-			return true;
-	}
-	return false;
 }

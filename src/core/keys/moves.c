@@ -42,7 +42,7 @@ uint32_t ripc__sealed_caps(const struct ripc__host *host, const struct ripc__bac
 		return kept | RIPC_CAP_INTACT;
 	kept |= caps & (RIPC_CAP_READ | RIPC_CAP_WRITE | RIPC_CAP_REGISTERED | RIPC_CAP_MAP |
 		RIPC_CAP_LAZY);
-	if (host->option(host->arg, "shm.uids"))
+	if (host->option(host->arg, "shm.uids") || host->option(host->arg, "shm.gids"))
 		kept &= ~(uint32_t)RIPC_CAP_MAP;
 	if (!(caps & RIPC_CAP_INTACT) || !is_shm(inner))
 		kept |= RIPC_CAP_DUBIOUS;

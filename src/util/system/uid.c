@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The user that a user ID means: user_namespaces(7). */
+/* The user or group that a number means: user_namespaces(7). */
 #include "util/system/uid.h"
 
 #include <stdint.h>
 #include <stdio.h>
 
-#define OVERFLOW_UID 65534u /* where /proc cannot be read */
+#define OVERFLOW_ID 65534u /* where /proc cannot be read */
 
-static uint32_t overflow_uid(void)
+static uint32_t overflow_read(const char *path)
 {
-	FILE *file = fopen("/proc/sys/kernel/overflowuid", "re");
-	unsigned int uid = OVERFLOW_UID;
+	FILE *file = fopen(path, "re");
+	unsigned int id = OVERFLOW_ID;
 
 	if (!file)
-		return uid;
-	if (fscanf(file, "%u", &uid) != 1)
-		uid = OVERFLOW_UID;
+		return id;
+	if (fscanf(file, "%u", &id) != 1)
+		id = OVERFLOW_ID;
 	fclose(file);
-	return uid;
+	return id;
 }
 
 /* Has everybody a number here? So it is outside of all user namespaces. */
-static bool all_are_mapped(void)
+static bool all_are_mapped(const char *map)
 {
-	FILE *file = fopen("/proc/self/uid_map", "re");
+	FILE *file = fopen(map, "re");
 	unsigned int inside = 1, outside = 1, count = 0;
 	bool all;
 
@@ -37,5 +37,12 @@ static bool all_are_mapped(void)
 
 bool ripc__uid_is_user(uid_t uid)
 {
-	return uid != (uid_t)-1 && (uid != overflow_uid() || all_are_mapped());
+	return uid != (uid_t)-1 && (uid != overflow_read("/proc/sys/kernel/overflowuid") ||
+		all_are_mapped("/proc/self/uid_map"));
+}
+
+bool ripc__gid_is_group(gid_t gid)
+{
+	return gid != (gid_t)-1 && (gid != overflow_read("/proc/sys/kernel/overflowgid") ||
+		all_are_mapped("/proc/self/gid_map"));
 }

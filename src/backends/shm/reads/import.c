@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "backends/shm/memory/segment.h"
@@ -145,9 +146,9 @@ static bool take_slab(struct shm_port *port, struct shm_imports *imports, uint32
 /* Other users are admitted to our rings; their memory is left alone, and they send the bytes. */
 static bool is_foreign(const struct shm_in *in)
 {
-	uid_t uid;
+	struct ucred who;
 
-	return ripc__shm_uid(in->watch.fd, &uid) || uid != geteuid();
+	return ripc__shm_who(in->watch.fd, &who) || who.uid != geteuid();
 }
 
 bool ripc__shm_import(struct shm_port *port, struct shm_in *in, enum shm_message type,

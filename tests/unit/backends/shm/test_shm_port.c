@@ -19,21 +19,39 @@
 #include "../../../util/process.h"
 #include "shm_sides.h"
 
-START_TEST(open__refuses_wrong_options)
+static void expect_refused(const struct ripc__host *host)
 {
-	static const char *const wrong[] = {"", "x", "1,2", "1:", ":1", "-1", "4294967295",
-		"0:1:2:3:4:5:6:7:8:9:10:11:12:13:14:15:16"};
 	char why[256] = "", remedy[256] = "";
 	struct ripc__attr attr = {.caps = 99};
 	static struct shm_port port;
 
+	ck_assert_int_eq(SHM->net.open(&port, host, &attr), -EINVAL);
+	ck_assert_int_eq(SHM->net.probe(host, why, remedy), -EINVAL);
+	ck_assert_uint_eq(attr.caps, 99);
+}
+
+START_TEST(open__refuses_wrong_options)
+{
+	static const char *const wrong[] = {"", "nobody-has-this-name", "1,2", "1:", ":1", "-1",
+		"1x", "4294967295", "0:1:2:3:4:5:6:7:8:9:10:11:12:13:14:15:16", "root:any",
+		"a-name-that-is-longer-than-any-that-useradd-and-groupadd-let-you-make"};
+
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
 		struct ripc__host host = host_with(wrong[i]);
 
-		ck_assert_int_eq(SHM->net.open(&port, &host, &attr), -EINVAL);
-		ck_assert_int_eq(SHM->net.probe(&host, why, remedy), -EINVAL);
-		ck_assert_uint_eq(attr.caps, 99);
+		expect_refused(&host);
+		host = host_with_gids(wrong[i]);
+		expect_refused(&host);
 	}
+}
+END_TEST
+
+/* Only users are admitted all at once. */
+START_TEST(open__any_is_no_group)
+{
+	struct ripc__host host = host_with_gids("any");
+
+	expect_refused(&host);
 }
 END_TEST
 
@@ -48,23 +66,6 @@ START_TEST(open__refuses_an_unknown_host)
 	ck_assert_int_eq(SHM->net.open(&port, &host, &attr), -ENODEV);
 	ck_assert_int_eq(SHM->net.probe(&host, why, remedy), -ENODEV);
 	ck_assert_uint_gt(strlen(remedy), 0);
-}
-END_TEST
-
-START_TEST(uid_admitted__by_option)
-{
-	struct side side;
-
-	ck_assert(ripc__shm_uid_admitted(&left.port.dev, geteuid()));
-	ck_assert(!ripc__shm_uid_admitted(&left.port.dev, geteuid() + 1));
-	side_open(&side, "77:78");
-	ck_assert(ripc__shm_uid_admitted(&side.port.dev, 78));
-	ck_assert(ripc__shm_uid_admitted(&side.port.dev, geteuid()));
-	ck_assert(!ripc__shm_uid_admitted(&side.port.dev, 79));
-	side_close(&side);
-	side_open(&side, "any");
-	ck_assert(ripc__shm_uid_admitted(&side.port.dev, 79));
-	side_close(&side);
 }
 END_TEST
 
@@ -560,8 +561,8 @@ int main(void)
 {
 	const TTest *const tests[] = {
 		open__refuses_wrong_options,
+		open__any_is_no_group,
 		open__refuses_an_unknown_host,
-		uid_admitted__by_option,
 		addr_choose__refuses_other_hosts,
 		input__nonsense_ends_the_link,
 		input__second_hello_ends_the_link,

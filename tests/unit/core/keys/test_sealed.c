@@ -15,6 +15,7 @@
 
 #include "api.h"
 #include "core/keys/datagram.h"
+#include "core/keys/moves.h"
 #include "core/keys/session.h"
 #include "core/net/backend.h"
 #include "core/net/env.h"
@@ -521,12 +522,31 @@ START_TEST(open__without_cryptography)
 }
 END_TEST
 
+static const char *is_configured(void *arg, const char *name)
+{
+	return arg && strcmp(name, arg) == 0 ? "7" : NULL;
+}
+
+/* Pages are handed over as they are only where nobody but our own user is admitted. */
+START_TEST(caps__pages_stay_with_one_user)
+{
+	const char *const admitting[] = {"shm.uids", "shm.gids"};
+	const uint32_t caps = RIPC_CAP_MAP | RIPC_CAP_READ;
+	struct ripc__host host = {.option = is_configured};
+
+	ck_assert_uint_eq(ripc__sealed_caps(&host, &ripc__shm_backend, caps) & caps, caps);
+	host.arg = (void *)admitting[_i];
+	ck_assert_uint_eq(ripc__sealed_caps(&host, &ripc__shm_backend, caps) & caps,
+		RIPC_CAP_READ);
+}
+END_TEST
+
 int main(void)
 {
 	const struct suite_loop loops[] = {{link__quiet, 1},
 		{link__attacked, sizeof(attacks) / sizeof(attacks[0])}, {link__tells_nothing, 1},
 		{mixed__another_deployment, 1}, {mixed__without_keys, 1},
-		{open__without_cryptography, 1},
+		{open__without_cryptography, 1}, {caps__pages_stay_with_one_user, 2},
 		{capability__decides, sizeof(cases) / sizeof(cases[0])}};
 	TCase *tcase = tcase_create("sealed");
 
