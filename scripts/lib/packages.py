@@ -30,14 +30,16 @@ cd /root/first && sha256sum *.deb >/root/sums && cd ../second && sha256sum -c /r
 ''' % {'sources': SOURCES}
 # Without the modules' packages doctor asks for them; debian/tests/modules looks with them.
 INSTALL = '''
-cd /root/debs && apt-get install -qq -y --no-install-recommends ./libripc0_*.deb ./libripc-dev_*.deb ./ripc-tools_*.deb \\
-	gcc libc6-dev pkg-config cmake make man-db >/dev/null
+cd /root/debs && apt-get install -qq -y --no-install-recommends ./libripc0_*.deb ./libripc-dev_*.deb ./libripc-doc_*.deb ./ripc-tools_*.deb \\
+	gcc libc6-dev pkg-config cmake make man-db python3 >/dev/null
 for name in verbs rdmacm ofi; do ripc doctor | grep -Eq "^ +$name +no"; done
 test "$(find / -xdev -name 'ripc-*.so')" = ''
 MANPAGER=cat man 3 ripc_open | grep -q ripc_close
 MANPAGER=cat man 1 ripc | grep -q doctor
+cd /usr/share/doc/libripc-dev
+python3 %s/tests/abi/packaged.py --installed README.md
 for name in ripc ripc-bench; do test -e /usr/share/bash-completion/completions/$name; done
-'''
+''' % SOURCES
 # The tests of debian/tests/control, each with the packages that it names: 0 if all have passed.
 TESTS = '''
 apt-get install -qq -y --no-install-recommends autopkgtest apt-utils dpkg-dev >/dev/null
