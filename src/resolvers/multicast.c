@@ -7,7 +7,10 @@
  * contexts of a host share: multicast reaches each of them, unicast one. "asker" has a port of
  * its own, so that answers reach the one who asked. The group is joined on every interface that
  * is up, or on those that the configuration names, and on lo (which never claims to do multicast,
- * but does it). Where no interface can join, the listener still serves unicast questions.
+ * but does it). Where no interface can join, the listener still serves unicast questions. Linux
+ * lets a socket join on few interfaces (net.ipv4.igmp_max_memberships, 20): further listeners join
+ * on the others. They are bound to the group, so unicast does not come to them. IPv6 has no such
+ * limit.
  *
  * A second pair of them speaks IPv6. The pair is opened when an interface has an IPv6 address that
  * is not link-local and not tentative, and the IPv6 group is joined on such interfaces. Where an
@@ -47,9 +50,8 @@
 #define IPV6_MULTICAST_ALL 29
 #endif
 
-#define INTERFACES_MAX 40
-/* As many as one socket may join by default (net.ipv4.igmp_max_memberships). */
-#define FOUR_MAX       20u
+#define INTERFACES_MAX 128u
+#define LISTENERS_MAX  8u   /* of IPv4: enough for all interfaces, if each joins on 20 */
 #define RESCAN_NS      1000000000ull
 #define HEAD           64u  /* of a datagram: checksum, nonce, ID */
 #define SOON_NS        50000000ull
@@ -66,7 +68,7 @@ struct interface {
 
 struct interfaces {
 	struct interface at[INTERFACES_MAX];
-	uint32_t n, n_four;
+	uint32_t n;
 	char left_out[IF_NAMESIZE]; /* the first for which there was no room; empty: none */
 };
 
@@ -78,10 +80,13 @@ struct multicast {
 	struct interfaces joined;
 	struct filter filter;
 	bool filtered;
-	int listener, asker, epoll_fd;
+	int listeners[LISTENERS_MAX]; /* the first one hears unicast, and sends the answers */
+	uint32_t n_listeners;
+	int asker, epoll_fd;
 	int listener6, asker6; /* -1: there is no IPv6 address yet, or no IPv6 */
 	int changes; /* netlink; -1: none */
 	uint64_t addresses; /* a hash of what was there when that was last read */
+	bool hears_loopback; /* over IPv4; for good */
 	bool join_failed_logged, six_failed_logged, left_out_logged;
 	uint8_t turn; /* which socket is polled first: none can starve another */
 	uint64_t scanned_ns;
@@ -157,7 +162,7 @@ static void interface_add(struct interfaces *found, const struct ifaddrs *at)
 
 	if (!index || is_known || (!four && loopback))
 		return;
-	if ((four && found->n_four == FOUR_MAX) || (!interface && found->n == INTERFACES_MAX)) {
+	if (!interface && found->n == INTERFACES_MAX) {
 		if (!*found->left_out)
 			snprintf(found->left_out, sizeof(found->left_out), "%s", at->ifa_name);
 		return;
@@ -173,7 +178,6 @@ static void interface_add(struct interfaces *found, const struct ifaddrs *at)
 		memcpy(&address, at->ifa_addr, sizeof(address));
 		interface->four = true;
 		interface->address = address.sin_addr;
-		found->n_four++;
 	}
 }
 
@@ -182,7 +186,7 @@ static int interfaces_find(const char *wanted, struct interfaces *found)
 {
 	struct ifaddrs *all;
 
-	found->n = found->n_four = 0;
+	found->n = 0;
 	found->left_out[0] = '\0';
 	if (getifaddrs(&all))
 		return -errno;
@@ -195,17 +199,21 @@ static int interfaces_find(const char *wanted, struct interfaces *found)
 	return 0;
 }
 
-/* Their names, in words. */
+/* Their names, in words, as far as there is room. */
 static void interfaces_name(const struct interfaces *found, char names[128])
 {
+	const size_t room = 128 - sizeof(", name of an if (IPv4, IPv6), and 123 more");
 	size_t len = 0;
+	uint32_t i;
 
-	for (uint32_t i = 0; i < found->n && len < 128; i++) {
+	for (i = 0; i < found->n && len < room; i++) {
 		const struct interface *at = &found->at[i];
 
 		len += (size_t)snprintf(names + len, 128 - len, "%s%s%s", len ? ", " : "",
 			at->name, !at->six ? "" : at->four ? " (IPv4, IPv6)" : " (IPv6)");
 	}
+	if (i < found->n)
+		snprintf(names + len, 128 - len, ", and %u more", found->n - i);
 }
 
 /* A hash of all addresses of wanted interfaces, and of which work. 0: they cannot be read. */
@@ -345,7 +353,7 @@ static void say_interfaces(const struct ripc__host *host, int port, char why[256
 		snprintf(remedy, 256, "correct RIPC_INTERFACES (\"ip link\" lists what there is)");
 	else if (!error && *found.left_out)
 		snprintf(remedy, 256, "%s and later interfaces are not used (at most %u are): name "
-			"those to use in RIPC_INTERFACES", found.left_out, FOUR_MAX);
+			"those to use in RIPC_INTERFACES", found.left_out, INTERFACES_MAX);
 	else if (error || !found.n)
 		snprintf(remedy, 256, "ip link set %s up, or name hosts in RIPC_PEERS",
 			are_named ? "one of them" : "lo");
@@ -388,6 +396,36 @@ static int membership_six(const struct multicast *multicast, int how, int index)
 	return setsockopt(multicast->listener6, IPPROTO_IPV6, how, &request, sizeof(request));
 }
 
+/*
+ * Hear only what was joined here, not what other sockets of the host have joined. A sandbox or an
+ * emulator may not have that; then there is more to hear, which harms nobody.
+ */
+static void hear_own_groups(int fd)
+{
+	int off = 0;
+
+	setsockopt(fd, IPPROTO_IP, IP_MULTICAST_ALL, &off, sizeof(off));
+}
+
+static void filter_attach_four(const struct multicast *multicast, int listener)
+{
+	struct in6_addr group = {.s6_addr = {[10] = 0xff, 0xff}};
+
+	memcpy(group.s6_addr + 12, &multicast->group.sin_addr, 4);
+	ripc__filter_attach(&multicast->filter, listener, &group);
+}
+
+/* By the listener that has joined there. lo stays: it is how others on this host reach us. */
+static void leave(const struct multicast *multicast, const struct interface *interface)
+{
+	const struct ip_mreqn request = {.imr_multiaddr = multicast->group.sin_addr,
+		.imr_ifindex = interface->index};
+
+	for (uint32_t i = 0; !interface->loopback && i < multicast->n_listeners; i++)
+		(void)setsockopt(multicast->listeners[i], IPPROTO_IP, IP_DROP_MEMBERSHIP, &request,
+			sizeof(request));
+}
+
 /* Leaves what is not there any more. */
 static void leave_lost(const struct multicast *multicast, struct interfaces *found)
 {
@@ -396,31 +434,72 @@ static void leave_lost(const struct multicast *multicast, struct interfaces *fou
 	for (uint32_t i = 0; i < joined->n; i++) {
 		const struct interface *at = &joined->at[i];
 		const struct interface *still = interface_get(found, at->index);
-		struct ip_mreqn request = {.imr_multiaddr = multicast->group.sin_addr,
-			.imr_ifindex = at->index};
 
 		if (at->four && !(still && still->four))
-			setsockopt(multicast->listener, IPPROTO_IP, IP_DROP_MEMBERSHIP, &request,
-				sizeof(request));
+			leave(multicast, at);
 		if (at->six && !(still && still->six))
 			membership_six(multicast, IPV6_LEAVE_GROUP, at->index);
 	}
 }
 
 /* Emulators may lose the interface's number: then its address says which one is meant. */
-static bool join(const struct multicast *multicast, const struct interface *interface)
+static int join_by(const struct multicast *multicast, int listener,
+		const struct interface *interface)
 {
 	struct ip_mreqn by_number = {.imr_multiaddr = multicast->group.sin_addr,
 		.imr_ifindex = interface->index};
 	struct ip_mreq by_address = {.imr_multiaddr = multicast->group.sin_addr,
 		.imr_interface = interface->address};
-	int rc = setsockopt(multicast->listener, IPPROTO_IP, IP_ADD_MEMBERSHIP, &by_number,
+	int rc = setsockopt(listener, IPPROTO_IP, IP_ADD_MEMBERSHIP, &by_number,
 		sizeof(by_number));
 
 	if (rc && errno == ENODEV)
-		rc = setsockopt(multicast->listener, IPPROTO_IP, IP_ADD_MEMBERSHIP, &by_address,
+		rc = setsockopt(listener, IPPROTO_IP, IP_ADD_MEMBERSHIP, &by_address,
 			sizeof(by_address));
-	return rc == 0 || errno == EADDRINUSE;
+	return rc && errno != EADDRINUSE ? -errno : 0;
+}
+
+/* One more listener, for the group alone, which joins there. */
+static int listener_add(struct multicast *multicast, const struct interface *interface)
+{
+	struct epoll_event event = {.events = EPOLLIN};
+	int fd, error;
+
+	if (multicast->n_listeners == LISTENERS_MAX)
+		return -ENOBUFS;
+	fd = ripc__inet_socket();
+	if (fd < 0)
+		return fd;
+	hear_own_groups(fd);
+	error = bind_shared(fd, &multicast->group, sizeof(multicast->group));
+	error = error ? error : join_by(multicast, fd, interface);
+	if (!error && epoll_ctl(multicast->epoll_fd, EPOLL_CTL_ADD, fd, &event))
+		error = -errno;
+	if (error) {
+		close(fd);
+		return error;
+	}
+	if (multicast->filtered)
+		filter_attach_four(multicast, fd);
+	multicast->listeners[multicast->n_listeners++] = fd;
+	return 0;
+}
+
+/* By the first listener that may join on one more interface, or by a new one. */
+static int join(struct multicast *multicast, const struct interface *interface)
+{
+	int error = -ENOBUFS;
+
+	if (interface->loopback && multicast->hears_loopback)
+		return 0;
+	/* Two listeners that join there would hear all twice. */
+	leave(multicast, interface);
+	for (uint32_t i = 0; error == -ENOBUFS && i < multicast->n_listeners; i++)
+		error = join_by(multicast, multicast->listeners[i], interface);
+	if (error == -ENOBUFS)
+		error = listener_add(multicast, interface);
+	multicast->hears_loopback |= interface->loopback && !error;
+	return error;
 }
 
 static bool join_six(const struct multicast *multicast, const struct interface *interface)
@@ -429,13 +508,15 @@ static bool join_six(const struct multicast *multicast, const struct interface *
 		interface->index) == 0 || errno == EADDRINUSE);
 }
 
-static void log_join_failed(struct multicast *multicast, const struct interface *interface)
+static void log_join_failed(struct multicast *multicast, const struct interface *interface,
+		int error)
 {
 	const struct ripc__host *host = &multicast->host;
 
 	if (!multicast->join_failed_logged)
-		host->log(host->arg, RIPC_LOG_WARN, "multicast: cannot join on interface %d: %s",
-			interface->index, strerror(errno));
+		host->log(host->arg, RIPC_LOG_WARN, "multicast: cannot join on interface %s: %s%s",
+			interface->name, strerror(-error), error != -ENOBUFS ? "" :
+			" (sysctl net.ipv4.igmp_max_memberships)");
 	multicast->join_failed_logged = true;
 }
 
@@ -447,14 +528,15 @@ static void join_new(struct multicast *multicast, const struct interfaces *found
 	for (uint32_t i = 0; i < found->n; i++) {
 		const struct interface *was = interface_get(&multicast->joined, found->at[i].index);
 		struct interface now = found->at[i];
+		int error = now.four && !(was && was->four) ? join(multicast, &now) : 0;
 
-		if (now.four && !(was && was->four) && !join(multicast, &now)) {
-			log_join_failed(multicast, &now);
+		if (error) {
+			log_join_failed(multicast, &now, error);
 			now.four = false;
 		}
 		if (now.six && !(was && was->six) && !join_six(multicast, &now)) {
 			if (multicast->listener6 >= 0)
-				log_join_failed(multicast, &now);
+				log_join_failed(multicast, &now, -errno);
 			now.six = false;
 		}
 		if (now.four || now.six)
@@ -473,9 +555,9 @@ static bool has_loopback(const struct interfaces *interfaces)
 }
 
 /* Also where the configuration does not name it: it is how others on this host reach us. */
-static void hear_loopback(const struct multicast *multicast)
+static void hear_loopback(struct multicast *multicast)
 {
-	struct interface lo = {.index = (int)if_nametoindex("lo"),
+	struct interface lo = {.index = (int)if_nametoindex("lo"), .loopback = true,
 		.address.s_addr = htonl(INADDR_LOOPBACK)};
 
 	if (lo.index)
@@ -592,7 +674,7 @@ static void left_out_log(struct multicast *multicast, const struct interfaces *f
 	if (*found->left_out && !multicast->left_out_logged)
 		host->log(host->arg, RIPC_LOG_WARN, "multicast: more than %u network interfaces: "
 			"%s and later ones are not used: name those to use in RIPC_INTERFACES",
-			FOUR_MAX, found->left_out);
+			INTERFACES_MAX, found->left_out);
 	multicast->left_out_logged = *found->left_out != '\0';
 }
 
@@ -613,17 +695,6 @@ static void rescan(struct multicast *multicast, uint64_t now_ns)
 	come_back(multicast);
 }
 
-/*
- * Hear only what was joined here, not what other sockets of the host have joined. A sandbox or an
- * emulator may not have that; then there is more to hear, which harms nobody.
- */
-static void hear_own_groups(int fd)
-{
-	int off = 0;
-
-	setsockopt(fd, IPPROTO_IP, IP_MULTICAST_ALL, &off, sizeof(off));
-}
-
 static int listener_open(struct multicast *multicast)
 {
 	struct sockaddr_in name = {.sin_family = AF_INET, .sin_port = multicast->group.sin_port};
@@ -636,7 +707,7 @@ static int listener_open(struct multicast *multicast)
 	hear_own_groups(fd);
 	error = bind_shared(fd, &name, sizeof(name));
 	if (!error) {
-		multicast->listener = fd;
+		multicast->listeners[multicast->n_listeners++] = fd;
 		return 0;
 	}
 	close(fd);
@@ -676,7 +747,7 @@ static int watch_all(struct multicast *multicast)
 
 	if (fd < 0)
 		return -errno;
-	if (epoll_ctl(fd, EPOLL_CTL_ADD, multicast->listener, &event) == 0 &&
+	if (epoll_ctl(fd, EPOLL_CTL_ADD, multicast->listeners[0], &event) == 0 &&
 			epoll_ctl(fd, EPOLL_CTL_ADD, multicast->asker, &event) == 0) {
 		multicast->epoll_fd = fd;
 		multicast->changes = ripc__changes_open();
@@ -723,7 +794,7 @@ static int multicast_open(void *source, const struct ripc__host *host)
 err_close_asker:
 	close(multicast->asker);
 err_close_listener:
-	close(multicast->listener);
+	close(multicast->listeners[0]);
 	return error;
 }
 
@@ -736,7 +807,8 @@ static void multicast_close(void *source)
 		close(multicast->changes);
 	close(multicast->epoll_fd);
 	close(multicast->asker);
-	close(multicast->listener);
+	for (uint32_t i = 0; i < multicast->n_listeners; i++)
+		close(multicast->listeners[i]);
 }
 
 /*
@@ -872,11 +944,9 @@ static int multicast_ask_host(void *source, const uint8_t host[16], const void *
 /* Without a filter all comes here, as where the kernel has none. */
 static void filter_attach(struct multicast *multicast)
 {
-	struct in6_addr group = {.s6_addr = {[10] = 0xff, 0xff}};
-
 	multicast->filtered = true;
-	memcpy(group.s6_addr + 12, &multicast->group.sin_addr, 4);
-	ripc__filter_attach(&multicast->filter, multicast->listener, &group);
+	for (uint32_t i = 0; i < multicast->n_listeners; i++)
+		filter_attach_four(multicast, multicast->listeners[i]);
 	if (multicast->listener6 >= 0)
 		ripc__filter_attach(&multicast->filter, multicast->listener6,
 			&multicast->group6.sin6_addr);
@@ -902,8 +972,8 @@ static int multicast_reply(void *source, const struct ripc__addr *to, const void
 {
 	const struct multicast *multicast = source;
 
-	return ripc__inet_reply(ripc__inet_is_six(to) ? multicast->listener6 : multicast->listener,
-		to, data, len);
+	return ripc__inet_reply(ripc__inet_is_six(to) ? multicast->listener6 :
+		multicast->listeners[0], to, data, len);
 }
 
 /* Most reports are of what concerns nobody here. */
@@ -945,12 +1015,26 @@ static bool receive(struct multicast *multicast, int fd, struct ripc__source_eve
 	return false;
 }
 
+/* All that there are. Returns how many. */
+static uint32_t sockets_of(const struct multicast *multicast, int fds[LISTENERS_MAX + 3])
+{
+	uint32_t n = 0;
+
+	fds[n++] = multicast->asker;
+	for (uint32_t i = 0; i < multicast->n_listeners; i++)
+		fds[n++] = multicast->listeners[i];
+	if (multicast->listener6 < 0)
+		return n;
+	fds[n++] = multicast->asker6;
+	fds[n++] = multicast->listener6;
+	return n;
+}
+
 static int multicast_poll(void *source, struct ripc__source_event *event)
 {
 	struct multicast *multicast = source;
-	const int fds[4] = {multicast->asker, multicast->listener, multicast->asker6,
-		multicast->listener6};
-	uint32_t n = multicast->listener6 < 0 ? 2 : 4, first = ++multicast->turn;
+	int fds[LISTENERS_MAX + 3];
+	uint32_t n = sockets_of(multicast, fds), first = ++multicast->turn;
 
 	if (has_moved(multicast)) {
 		*event = (struct ripc__source_event){.kind = RIPC_SOURCE_REHOMED};

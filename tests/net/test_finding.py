@@ -2,6 +2,7 @@
 """Who finds whom: multicast, static peers, several services and processes on a host."""
 import json
 import os
+import re
 import select
 import shutil
 import signal
@@ -45,6 +46,49 @@ def multicast_without_a_route():
         for host in (a, b):
             host.ip('route', 'del', 'default')
         return transfer(a, b, '1M')
+
+
+def one_of_many_interfaces():
+    """A socket may join groups on 20 interfaces: services are found by the 25th, 30th and 50th, too."""
+    with netlab.Lab() as lab:
+        many, silent = lab.host('m'), lab.host('s')
+        ends, devices = [], ['lo']
+        for i in range(1, 51):
+            end = lab.host(f'e{i}') if i in (25, 30, 50) else silent
+            devices.append(lab.link(many, end, ipv6=False)[0])
+            ends += [end] if end is not silent else []
+        for i, end in enumerate(ends, SERVICE + 1):
+            finish(send(end, '1M'), serve(many))
+            finish(send(many, '1M', '--to', i), serve(end, '--id', i))
+        # Each datagram is heard once: one socket has joined on each interface.
+        server = serve(many)
+        for device in devices:
+            joined = many.run('ip', 'maddress', 'show', 'dev', device)
+            check(re.search(r'239\.255\.76\.82$', joined, re.M), f'joined otherwise: {joined}')
+        server.end()
+
+
+def more_interfaces_than_are_used():
+    """The log and "ripc doctor" name the first interface that is left out."""
+    with netlab.Lab() as lab:
+        host = lab.host('m')
+        host.run('ip', '-batch', '-', stdin=''.join(
+            f'link add name a{i} type veth peer name b{i}\n'
+            f'link set a{i} up\nlink set b{i} up\n'
+            f'address add 10.97.{i}.1/24 dev a{i}\naddress add 10.98.{i}.1/24 dev b{i}\n'
+            for i in range(1, 66)))
+        # lo is one of the 128; of the two ends of a link the kernel lists either one first.
+        names = '[ab]64 and later (interfaces|ones) are not used'
+        said = host.start(os.path.join(netlab.PROGRAMS, '../../tools/ripc'), 'doctor')
+        text = said.popen.stdout.read()
+        check(re.search(names, text) and ' more' in text, text)
+        server = serve(host)
+        server.end()
+        check(any(re.search(names, line) for line in server.lines), server.lines)
+        host.run('sysctl', '-q', '-w', 'net.ipv4.igmp_max_memberships=2')
+        server = serve(host)
+        server.end()
+        check(any('igmp_max_memberships' in line for line in server.lines), server.lines)
 
 
 def peers_without_multicast():
@@ -578,7 +622,8 @@ def crowd_registers():
 
 
 if __name__ == '__main__':
-    netlab.main([multicast, multicast_without_a_route, peers_without_multicast,
+    netlab.main([multicast, multicast_without_a_route, one_of_many_interfaces,
+                 more_interfaces_than_are_used, peers_without_multicast,
                  registers_with_few_datagrams, peers_that_change, neither,
                  two_services_of_one_process, two_processes_of_one_host, two_processes_by_peers,
                  same_id_twice, two_addresses, ipv6_only, ipv6_datagrams_of_a_lookup,
