@@ -277,13 +277,26 @@ def unreachable_at_open():
         status, ms = one.timed('open', 7)
         check(status == EHOSTUNREACH, f'opened with {status}')
         said = world.a.start(world_tool(), 'doctor', **world.env)
+        text = said.popen.stdout.read()
         said.popen.wait()
-        lines = [line for line in said.popen.stdout if 'ZooKeeper' in line]
-        check(lines and 'no ZooKeeper server answers' in lines[0], f'doctor says {lines}')
+        check('no ZooKeeper server answers' in text, text)
+        check('start one' in text and 'connection is not protected' in text, text)
         world.servers[0].start().ready()
         check(one.do('open', 7) == 0, 'not registered when it was there')
         check(One(world, world.b).do('ping', 7, 20000) == 0, 'not found')
         return f'said so after {ms} ms'
+
+
+def doctor_warns():
+    """Of a connection that can be altered on its way, and not of one within the host."""
+    with Shared() as world:
+        for env, warns in ((world.env, True),
+                           ({'RIPC_OPTIONS': 'store.servers=127.0.0.1:1'}, False)):
+            said = world.a.start(world_tool(), 'doctor', **env)
+            text = said.popen.stdout.read()
+            said.popen.wait()
+            check(('ZooKeeper at' in text) == warns, text)
+            check(('can end this process' in text and 'docs/security.md' in text) == warns, text)
 
 
 def world_tool():
@@ -490,7 +503,7 @@ if __name__ == '__main__':
         netlab.skip(zookeeper.missing())
     netlab.main([finds, killed_and_started_again, many_started_again, killed_and_started_elsewhere,
                  stopped_beyond_the_session, parted_beyond_the_session, server_restarted,
-                 unreachable_at_open, leader_killed,
+                 unreachable_at_open, doctor_warns, leader_killed,
                  registered_at_once_on_three_nodes, refused_by_its_acl, moved_between_hosts,
                  addresses_that_change, member_whose_address_changes, members_of_a_group, members_while_the_server_is_away],
                 'nft', 'setpriv')

@@ -208,6 +208,17 @@ static void wait_connected(struct store *store)
 	}
 }
 
+/* Added to what else is to be done. */
+static void say_unprotected(const char *servers, char remedy[256])
+{
+	size_t len = strlen(remedy);
+
+	if (!ripc__servers_are_here(servers))
+		snprintf(remedy + len, 256 - len, "%sits connection is not protected: whoever can "
+			"alter it can end this process, even one with keys: tunnel it (stunnel: "
+			"docs/security.md)", len ? "; " : "");
+}
+
 static int store_probe(const struct ripc__host *host, char why[256], char remedy[256])
 {
 	struct store *store = calloc(1, sizeof(*store));
@@ -233,6 +244,7 @@ static int store_probe(const struct ripc__host *host, char why[256], char remedy
 		snprintf(remedy, 256, "start one (docs/discovery.md), correct store.servers, or "
 			"see whether a firewall is in the way");
 	}
+	say_unprotected(store->servers, remedy);
 	store_close(store);
 	free(store);
 	return error;

@@ -136,6 +136,8 @@ struct request {
 };
 
 /* value.c */
+/* Are all of these servers ("host:port,...") at loopback addresses of this host, and named so? */
+bool ripc__servers_are_here(const char *servers);
 size_t ripc__value_encode(const struct value *value, uint8_t bytes[STORE_VALUE]);
 /* -EBADMSG: these bytes are no value. */
 int ripc__value_decode(const void *bytes, int len, struct value *value);

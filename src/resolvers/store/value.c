@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What stands in the nodes of the store, and their paths (store.h). No node is believed. */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
 #include <inttypes.h>
@@ -15,6 +16,41 @@
 #define VERSION 1u
 #define FIXED   28
 #define RESCAN_US 1000000u
+
+/* Without its port, and without the path that may follow the last server. */
+static bool is_loopback(const char *server, size_t len)
+{
+	size_t end = strcspn(server, "/,");
+	struct in_addr address;
+	char host[16];
+
+	for (end = end < len ? end : len; end && server[end] != ':';)
+		end--;
+	if ((end == 5 && memcmp(server, "[::1]", 5) == 0) ||
+			(end == 9 && memcmp(server, "localhost", 9) == 0))
+		return true;
+	if (end >= sizeof(host))
+		return false;
+	memcpy(host, server, end);
+	host[end] = '\0';
+	return inet_pton(AF_INET, host, &address) == 1 &&
+		ntohl(address.s_addr) >> 24 == IN_LOOPBACKNET;
+}
+
+bool ripc__servers_are_here(const char *servers)
+{
+	bool are_here = true;
+
+	while (are_here) {
+		size_t len = strcspn(servers, ",");
+
+		are_here = is_loopback(servers, len);
+		if (!servers[len])
+			break;
+		servers += len + 1;
+	}
+	return are_here;
+}
 
 size_t ripc__value_encode(const struct value *value, uint8_t bytes[STORE_VALUE])
 {

@@ -86,11 +86,28 @@ START_TEST(path__of_others_has_no_id)
 }
 END_TEST
 
+START_TEST(servers__here_or_not)
+{
+	static const struct {
+		const char *servers;
+		bool are_here;
+	} cases[] = {{"127.0.0.1:2181", true}, {"localhost:1,127.3.2.1:22,[::1]:2181", true},
+		{"127.0.0.1:2181/chroot", true}, {"zk1:2181", false}, {"10.0.0.1:2181", false},
+		{"127.0.0.1:2181,zk1:2181", false}, {"zk1:2181,127.0.0.1:2181", false},
+		{"localhost.example:2181", false}, {"127.0.0.1.example:2181", false},
+		{"127.0.0.1", false}, {"127.0.0.1:2181,", false}, {"", false}, {",", false},
+		{"[::2]:2181", false}, {"zk1/127.0.0.1:2181", false}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		ck_assert_int_eq(ripc__servers_are_here(cases[i].servers), cases[i].are_here);
+}
+END_TEST
+
 int main(void)
 {
 	const TTest *const tests[] = {
 		value__comes_back, value__nonsense_is_refused, path__says_the_id,
-		path__of_others_has_no_id,
+		path__of_others_has_no_id, servers__here_or_not,
 	};
 	TCase *tcase = tcase_create("value");
 
