@@ -162,7 +162,7 @@ static void drop_idle_clients(struct server *server)
 
 /* ---- memory ---- */
 
-static void say_holder(void *arg, const struct ripc_holder *holder)
+static int say_holder(void *arg, const struct ripc_holder *holder)
 {
 	(void)arg;
 	fprintf(stderr,
@@ -170,6 +170,7 @@ static void say_holder(void *arg, const struct ripc_holder *holder)
 		"replies\n",
 		(unsigned long long)holder->id, (unsigned long long)holder->bytes,
 		(unsigned long long)holder->messages);
+	return 0;
 }
 
 /* On this host clients read replies where they are, for as long as they like. */

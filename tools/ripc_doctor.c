@@ -64,9 +64,10 @@ static void add(struct report *report, const struct ripc_finding *found)
 		report->no_memory = 1;
 }
 
-static void take_finding(void *arg, const struct ripc_finding *found)
+static int take_finding(void *arg, const struct ripc_finding *found)
 {
 	add(arg, found);
+	return 0;
 }
 
 /* Moves what was added last to where it is read first. */

@@ -74,10 +74,11 @@ static int new_main(int argc, char **argv)
 	return TOOL_OK;
 }
 
-static void print_line(void *arg, const char *text)
+static int print_line(void *arg, const char *text)
 {
 	(void)arg;
 	puts(text);
+	return 0;
 }
 
 static int show_main(int argc, char **argv)

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <ripc/list.h>
 #include <stdlib.h>
 #include <string.h>
 #include "ripc_tool.h"
@@ -20,46 +21,36 @@ static const char usage_text[] =
 	"  --timeout MS   how long to look at least (default 500)\n"
 	"  --json         one JSON object per service\n";
 
-struct service {
-	uint64_t id, incarnation;
-	int local;
-	char source[32], address[96];
-};
-
 struct services {
-	struct service *list;
+	struct ripc_listing *list;
 	size_t n, capacity;
 	int no_memory;
 	uint64_t found_ns; /* the last one */
 };
 
-static void take_listing(void *arg, const struct ripc_listing *found)
+static int take_listing(void *arg, const struct ripc_listing *found)
 {
 	struct services *services = arg;
 	size_t capacity = services->capacity ? services->capacity * 2 : 64;
-	struct service *service;
+	struct ripc_listing *list;
 
 	if (services->n == services->capacity) {
-		service = realloc(services->list, capacity * sizeof(*service));
-		if (!service) {
+		list = realloc(services->list, capacity * sizeof(*list));
+		if (!list) {
 			services->no_memory = 1;
-			return;
+			return 1;
 		}
-		services->list = service;
+		services->list = list;
 		services->capacity = capacity;
 	}
 	services->found_ns = tool_now_ns();
-	service = &services->list[services->n++];
-	service->id = found->id;
-	service->incarnation = found->incarnation;
-	service->local = found->local;
-	snprintf(service->source, sizeof(service->source), "%s", found->source);
-	snprintf(service->address, sizeof(service->address), "%s", found->address);
+	services->list[services->n++] = *found;
+	return 0;
 }
 
 static int compare_services(const void *a, const void *b)
 {
-	const struct service *left = a, *right = b;
+	const struct ripc_listing *left = a, *right = b;
 
 	if (left->id != right->id)
 		return left->id < right->id ? -1 : 1;
@@ -72,7 +63,7 @@ static int compare_services(const void *a, const void *b)
 /* Two sources may have found the same service. */
 static void keep_each_once(struct services *services)
 {
-	struct service *list = services->list;
+	struct ripc_listing *list = services->list;
 	size_t i, n = 0;
 
 	if (services->n > 0)
@@ -84,14 +75,14 @@ static void keep_each_once(struct services *services)
 	services->n = n;
 }
 
-static const char *address_of(const struct service *service)
+static const char *address_of(const struct ripc_listing *service)
 {
 	return service->address[0] ? service->address : "(no network in common)";
 }
 
 static void print_table(const struct services *services)
 {
-	const struct service *service;
+	const struct ripc_listing *service;
 	size_t i;
 
 	printf("%-18s  %-18s  %-6s  %-10s  %s\n", "service", "incarnation", "where", "source",
@@ -108,7 +99,7 @@ static void print_table(const struct services *services)
 /* 64-bit numbers go as strings: many readers of JSON keep 53 bits only. */
 static void print_json(const struct services *services)
 {
-	const struct service *service;
+	const struct ripc_listing *service;
 	size_t i;
 
 	for (i = 0; i < services->n; i++) {

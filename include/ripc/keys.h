@@ -58,11 +58,10 @@ RIPC_API int ripc_keys_grant(const char *dir, const struct ripc_grant *grant, ch
 
 /*
  * Describes the keys of dir in sentences: the public key, its rights, and until when they hold.
- * Calls line once for each sentence. text is valid only during line. why and errors as
- * ripc_keys_new(); also -EACCES: others can read a secret file
- * (docs/security.md says who may).
+ * Calls line once for each sentence (see Callbacks in ripc.h). why and errors as ripc_keys_new();
+ * also -EACCES: others can read a secret file (docs/security.md says who may).
  */
-RIPC_API int ripc_keys_show(const char *dir, void (*line)(void *arg, const char *text), void *arg,
+RIPC_API int ripc_keys_show(const char *dir, int (*line)(void *arg, const char *text), void *arg,
 		char *why);
 
 /*

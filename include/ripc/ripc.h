@@ -3,7 +3,8 @@
  * libripc: messages between processes, by service ID.
  *
  * The whole public interface is this header with ripc/call.h (requests and replies),
- * ripc/group.h (messages to many), ripc/stats.h (counters) and ripc/keys.h (directories of keys).
+ * ripc/group.h (messages to many), ripc/list.h (which services there are), ripc/stats.h (counters)
+ * and ripc/keys.h (directories of keys).
  * Conventions that hold everywhere:
  *
  *  - A function returns 0 or a count on success, a negative errno on failure. Outputs are
@@ -38,8 +39,14 @@
  *    constants: a program must free and pass over messages whose kind it does not know.
  *  - The library installs no handlers, keeps no global state, and prints nothing, unless the
  *    environment asks for it: RIPC_LOG=error, warn, info or debug writes to standard error.
- *  - Callbacks (log, and found of ripc_list()) are called with the library's locks held: they
- *    must not call the library.
+ *  - Callbacks: one rule holds for all. What a callback gets is valid until it returns. It must not
+ *    make calls on the context, or on services, messages and buffers of it. It must return: no
+ *    exception, longjmp() or pthread_exit() may leave it. ripc_list(), ripc_holders(), ripc_probe()
+ *    and ripc_keys_show() call their callback in the calling thread, once for each entry, until it
+ *    returns something other than 0: then they return as after the last entry. They hold no lock
+ *    meanwhile: if a callback is left all the same, some memory is lost, and the context works on.
+ *    The log (ripc_config.log) is called in any thread, perhaps in several at a time, with locks
+ *    of the library held. ripc_log_next() and a lister (ripc/list.h) need no callback.
  */
 #ifndef RIPC_H
 #define RIPC_H
@@ -164,7 +171,7 @@ struct ripc_config {
 	const char *peers;        /* hosts to ask where multicast fails: "host[:port],..." (none) */
 	const char *interfaces;   /* for multicast: "eth0,lo" (all that are up) */
 	const char *options;      /* settings of single parts: "resolver.port=15511,..." (none) */
-	void (*log)(void *arg, int level, const char *text); /* NULL: silent; any thread calls it */
+	void (*log)(void *arg, int level, const char *text); /* NULL: none; see Callbacks above */
 	void *log_arg;
 	const char *keys;         /* a directory that "ripc key new" made: all is sealed, and only
 	                             programs with keys of this deployment are let in (no keys) */
@@ -244,12 +251,12 @@ struct ripc_finding {
 	const char *remedy; /* what a person can do about it; "": nothing */
 };
 
-/* One service found by ripc_list(). */
-struct ripc_listing {
-	uint64_t id, incarnation;
-	int local;           /* 1: on this host and network namespace */
-	const char *source;  /* the resolver source that found it */
-	const char *address; /* in words */
+/* A message of the log, for ripc_log_next(). */
+struct ripc_log_message {
+	size_t size;    /* sizeof(struct ripc_log_message), set by the caller */
+	int level;      /* RIPC_LOG_ERROR ... */
+	char text[512]; /* a sentence; longer ones are cut off */
+	uint64_t lost;  /* messages that were lost just before this one */
 };
 
 /* One line of ripc_holders(): a service that holds memory of our pool. */
@@ -588,40 +595,35 @@ RIPC_API int ripc_path_info(struct ripc_service *svc, uint64_t to, struct ripc_p
  */
 RIPC_API int ripc_ping(struct ripc_service *svc, uint64_t to, int timeout_ms, uint64_t *rtt_ns);
 
+/*
+ * Takes the oldest message of the context's log that no earlier call has taken: fills *message,
+ * whose size the caller has set. The context keeps the last 64 messages, of all levels. Earlier
+ * ones are lost: the next message tells how many. The log callback and RIPC_LOG get each message,
+ * too, and only they get those of an ripc_open() that fails. Does not block.
+ *  -EAGAIN  no message is left     -EINVAL, -E2BIG  the size is wrong
+ */
+RIPC_API int ripc_log_next(struct ripc_context *ctx, struct ripc_log_message *message);
+
 /* Fills *stats, whose size the caller has set. Does not block. */
 RIPC_API int ripc_stats_get(struct ripc_context *ctx, struct ripc_stats *stats);
 
 /*
  * Tells which services hold memory of our pool: memory that was given (RIPC_GIVE), that the
  * receiver reads where it is, and that is in use until the receiver frees it. Calls found once for
- * each such service, the one that holds most first. The sum is ripc_stats.given_held_bytes. *holder
- * is valid only during found, which may call the library. Does not block. Returns how many
- * services there are.
+ * each such service, the one that holds most first (see Callbacks above). The sum is
+ * ripc_stats.given_held_bytes. Does not block. Returns how many services there are.
  *  -ENOMEM  no memory for the list
  */
 RIPC_API int ripc_holders(struct ripc_context *ctx,
-		void (*found)(void *arg, const struct ripc_holder *holder), void *arg);
+		int (*found)(void *arg, const struct ripc_holder *holder), void *arg);
 
 /*
  * Tells for each backend and resolver source whether it can run under this configuration
- * (NULL: defaults): calls report once for each. Opens nothing. The strings are valid only during
- * report.
+ * (NULL: defaults): calls report once for each (see Callbacks above). Opens nothing.
  *  -EINVAL  ripc_open() would fail with -EINVAL; the log or a reported detail says why
  */
 RIPC_API int ripc_probe(const struct ripc_config *cfg,
-		void (*report)(void *arg, const struct ripc_finding *finding), void *arg);
-
-/*
- * Looks for services for timeout_ms: calls found for each (perhaps twice for a service that two
- * sources know). *listing is valid only during found, which must not call the library. Services of
- * other users on this host are found over the network only (multicast, peers). Services on hosts
- * that cannot be queried stay unseen. A service that is not listed is not a secret.
- * Returns how many services were found. With RIPC_INTERRUPTIBLE a signal ends the call early: it
- * returns how many were found until then.
- *  -EBUSY  another thread is in ripc_list() of this context
- */
-RIPC_API int ripc_list(struct ripc_context *ctx, int timeout_ms,
-		void (*found)(void *arg, const struct ripc_listing *listing), void *arg);
+		int (*report)(void *arg, const struct ripc_finding *finding), void *arg);
 
 /* A sentence that explains a negative errno as this library uses it. Static; do not free. */
 RIPC_API const char *ripc_strerror(int error);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "core/base/budget.h"
+#include "core/base/log.h"
 #include "core/call/watch.h"
 #include "core/message/message.h"
 #include "core/net/backend.h"
@@ -34,6 +35,7 @@ struct incoming;
 struct partner;
 struct ripc__pool;
 struct ripc__resolver;
+struct ripc_lister;
 struct ripc_page;
 struct seal;
 struct upcalls;
@@ -190,6 +192,9 @@ struct ripc_context {
 	_Atomic uint64_t activity; /* grows with each look at the ports by a call */
 	uint64_t resolver_us;      /* when the resolver's sources were last polled */
 	struct ping *pings;
+	struct log log;
+	struct list listers;       /* api/list.c */
+	struct ripc_lister *lister; /* for which the resolver looks; or NULL */
 	char *strings[5], *options;
 	atomic_bool said_no_memory; /* the log was told that pool or system have no memory left */
 	void *block;               /* the context's memory; NULL: not to be freed */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Doubly linked circular lists, linked through a member of the element. */
-#ifndef RIPC_LIST_H
-#define RIPC_LIST_H
+#ifndef RIPC_UTIL_LIST_H
+#define RIPC_UTIL_LIST_H
 
 #include <stdbool.h>
 #include <stddef.h>

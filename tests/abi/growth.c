@@ -9,6 +9,7 @@
 #include <ripc/call.h>
 #include <ripc/group.h>
 #include <ripc/keys.h>
+#include <ripc/list.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -202,24 +203,27 @@ static void try_grant(void)
 		ripc_keys_grant("/nowhere", &grant, text, why), with_grown(result));
 }
 
-static void listed(void *arg, const struct ripc_listing *listing)
+static int listed(void *arg, const struct ripc_listing *listing)
 {
 	(void)arg;
-	check("the listing", listing->id && listing->source && listing->address);
+	check("the listing", listing->id && listing->source[0]);
 	n_found++;
+	return 0;
 }
 
-static void held(void *arg, const struct ripc_holder *holder)
+static int held(void *arg, const struct ripc_holder *holder)
 {
 	(void)arg;
 	check("the holder", holder->id != 0);
+	return 0;
 }
 
-static void probed(void *arg, const struct ripc_finding *finding)
+static int probed(void *arg, const struct ripc_finding *finding)
 {
 	(void)arg;
 	check("the finding", finding->kind && finding->name && finding->detail && finding->remedy);
 	n_found++;
+	return 0;
 }
 
 static void try_callbacks(struct ripc_context *ctx)
@@ -229,6 +233,30 @@ static void try_callbacks(struct ripc_context *ctx)
 	checked("ripc_probe()", ripc_probe(NULL, probed, NULL), 0);
 	check("what was probed", n_found > 1);
 	checked("ripc_holders()", ripc_holders(ctx, held, NULL), 0);
+}
+
+static void try_pulled(struct ripc_context *ctx)
+{
+	GUARDED(ripc_log_message) message = {.guard = GUARD};
+	struct ripc_listing list[3];
+	struct ripc_lister *lister;
+	void *buf;
+	int n;
+
+	checked("ripc_buf_alloc()", ripc_buf_alloc(ctx, (size_t)1 << 46, &buf), -ENOMEM);
+	message.made.size = sizeof(message.made);
+	GROW(&message.made, 1);
+	checked("ripc_log_next()", ripc_log_next(ctx, &message.made), 0);
+	check("the message of the log", message.made.text[0] && message.made.lost == 0);
+	check("the log's new field", GROWN_OF(&message.made) == 0);
+	check("what lies behind the message", message.guard == GUARD);
+	checked("ripc_lister_open()", ripc_lister_open(ctx, &lister), 0);
+	memset(list, 0x55, sizeof(list));
+	n = ripc_lister_next(lister, PATIENCE_MS, list, 2, sizeof(list[0]));
+	check("ripc_lister_next()", n == 1 || n == 2);
+	check("the listing's new field", GROWN_OF(&list[0]) == 0);
+	check("the next listing", list[2].id == GUARD);
+	checked("ripc_lister_close()", ripc_lister_close(lister), 0);
 }
 
 int main(int argc, char **argv)
@@ -251,6 +279,7 @@ int main(int argc, char **argv)
 	try_deliveries(from, to);
 	try_grant();
 	try_callbacks(ctx);
+	try_pulled(ctx);
 	checked("ripc_close()", ripc_close(ctx, 1000), 0);
 	return n_failed ? 1 : 0;
 }

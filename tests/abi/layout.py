@@ -19,7 +19,8 @@ import csource
 
 def program(header_text):
     lines = ['#include <ripc/call.h>', '#include <ripc/group.h>', '#include <ripc/keys.h>',
-             '#include <ripc/page.h>', '#include <stdio.h>', 'int main(void) {']
+             '#include <ripc/list.h>', '#include <ripc/page.h>', '#include <stdio.h>',
+             'int main(void) {']
     for struct, members in csource.structs(header_text):
         lines.append(f'printf("struct {struct} %zu\\n", sizeof(struct {struct}));')
         lines += [f'printf("\\t{member} %zu\\n", offsetof(struct {struct}, {member}));'

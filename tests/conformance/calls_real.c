@@ -14,14 +14,15 @@
 static const struct ripc_config *probed;
 static bool any_missing;
 
-static void report(void *arg, const struct ripc_finding *finding)
+static int report(void *arg, const struct ripc_finding *finding)
 {
 	(void)arg;
 	if (strcmp(finding->kind, "backend") || strcmp(finding->name, probed->backends) ||
 			finding->usable)
-		return;
+		return 0;
 	printf("skipped: %s: %s (%s)\n", finding->name, finding->detail, finding->remedy);
 	any_missing = true;
+	return 0;
 }
 
 /* Can all of them run? */

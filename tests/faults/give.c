@@ -182,12 +182,13 @@ static bool has_namespaces(void)
 	return status == 0;
 }
 
-static void add_bytes(void *arg, const struct ripc_holder *holder)
+static int add_bytes(void *arg, const struct ripc_holder *holder)
 {
 	struct ripc_holder *sought = arg;
 
 	if (holder->id == sought->id)
 		sought->bytes += holder->bytes;
+	return 0;
 }
 
 /* What a service holds of ours. */

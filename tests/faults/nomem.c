@@ -14,6 +14,7 @@
 #include <sys/resource.h>
 
 #include "fault.h"
+#include "ripc/list.h"
 #include "shim.h"
 
 #define EXTRA     20 /* services beside the first, for tables that grow */
@@ -222,16 +223,18 @@ static void use_give(struct world *world)
 	take_all(world, &world->b);
 }
 
-static void ignore_finding(void *arg, const struct ripc_listing *listing)
+static int ignore_finding(void *arg, const struct ripc_listing *listing)
 {
 	(void)arg;
 	(void)listing;
+	return 0;
 }
 
-static void ignore_probe(void *arg, const struct ripc_finding *finding)
+static int ignore_probe(void *arg, const struct ripc_finding *finding)
 {
 	(void)arg;
 	(void)finding;
+	return 0;
 }
 
 static void use_questions(struct world *world)

@@ -27,7 +27,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "ripc/ripc.h"
+#include "ripc/list.h"
 
 #define SERVICES_MAX 64
 #define TIMEOUT_MS   5000
@@ -253,10 +253,11 @@ static struct ripc_service **service_of(uint64_t id)
 	return NULL;
 }
 
-static void count_one(void *arg, const struct ripc_listing *listing)
+static int count_one(void *arg, const struct ripc_listing *listing)
 {
 	(void)listing;
 	++*(int *)arg;
+	return 0;
 }
 
 static int ping(struct ripc_context *ctx, uint64_t id, int ms)

@@ -10,8 +10,8 @@ A message is in the library's memory: memoryview(message) and numpy.frombuffer(m
 it without a copy, and it is freed with the last of them. ripc.aio is for asyncio.
 """
 from ._ripc import (
-    REPLY, COMPLETION, DELIVERED, IN_POOL, IN_RETURN, IN_WINDOW, ITEMS_MAX, LOG_ERROR, LOG_WARN,
-    LONG, NOT_DELIVERED, NOTICE, REQUEST, SENDER_CLAIMED, SENDER_PROVEN, SENDER_RESOLVED, SHORT,
+    REPLY, COMPLETION, DELIVERED, IN_POOL, IN_RETURN, IN_WINDOW, ITEMS_MAX, LOG_DEBUG, LOG_ERROR,
+    LOG_INFO, LOG_WARN, LONG, NOT_DELIVERED, NOTICE, REQUEST, SENDER_CLAIMED, SENDER_PROVEN, SENDER_RESOLVED, SHORT,
     SHORT_MIN, SPIN_NEVER, UNKNOWN, Buffer, Context, Message, Service, __version__, errname,
     group_from_name, id_from_name, probe, strerror, version)
 from .errors import (
@@ -20,8 +20,8 @@ from .server import serve
 
 __all__ = [
     'REPLY', 'Again', 'Buffer', 'COMPLETION', 'Context', 'DELIVERED', 'Error', 'Forked',
-    'IN_POOL', 'IN_RETURN', 'IN_WINDOW', 'ITEMS_MAX', 'Interrupted', 'LOG_ERROR',
-    'LOG_WARN', 'LONG', 'Message',
+    'IN_POOL', 'IN_RETURN', 'IN_WINDOW', 'ITEMS_MAX', 'Interrupted', 'LOG_DEBUG', 'LOG_ERROR',
+    'LOG_INFO', 'LOG_WARN', 'LONG', 'Message',
     'NOTICE', 'NOT_DELIVERED', 'NotFound', 'REQUEST', 'Remote', 'Reset', 'SHORT', 'SHORT_MIN',
     'SENDER_CLAIMED', 'SENDER_PROVEN', 'SENDER_RESOLVED', 'errname', 'version',
     'SPIN_NEVER', 'Service', 'Shutdown', 'TimedOut', 'UNKNOWN', '__version__',

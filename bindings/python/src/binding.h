@@ -32,20 +32,19 @@
 #include <stdint.h>
 #include <structmember.h>
 
-#define LOG_LINES 16
-#define LOG_TEXT  512
+#define NOTE_LEN 1024
 
 /* A ring. The node of a list that has no members leads to itself. */
 struct node {
 	struct node *next, *before;
 };
 
-/* What the library has said, errors and warnings only, until somebody asks for it. */
+/* Errors and warnings of an opening, for the exception if it fails. */
 struct log {
 	pthread_mutex_t lock;
-	uint32_t n, first;
-	int level[LOG_LINES];
-	char text[LOG_LINES][LOG_TEXT];
+	bool opened;
+	size_t len;
+	char text[NOTE_LEN];
 };
 
 struct registered {
@@ -256,8 +255,8 @@ void context_enter_python(struct context *context, PyThreadState *state);
 struct log *log_new(void);
 void log_free(struct log *log);
 void log_line(void *log, int level, const char *text);
-/* What was logged as an error, in one text; size bytes. */
-void log_errors(struct log *log, char *text, size_t size);
+/* The context is open: from now on ripc_log_next() has the log. */
+void log_opened(struct log *log);
 PyObject *context_log(PyObject *self, PyObject *unused);
 PyObject *context_stats(PyObject *self, PyObject *unused);
 PyObject *context_holders(PyObject *self, PyObject *unused);
@@ -267,6 +266,8 @@ PyObject *module_probe(PyObject *module, PyObject *unused);
 
 /* ---- service.c, send.c, calls.c, windows.c --------------------------------------------- */
 
+/* Of the monotonic clock. */
+int64_t now_ms(void);
 /* Of sends and calls that wait, and whose memory nobody has to hold. */
 #define COOKIE_OF_WAITING UINT32_MAX
 

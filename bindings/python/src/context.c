@@ -6,6 +6,7 @@
 #include "binding.h"
 
 #include <errno.h>
+#include <string.h>
 #include <time.h>
 
 #define CLOSE_MS 1000 /* of a context that nobody has closed */
@@ -72,9 +73,9 @@ static int config_read(PyObject *args, PyObject *names, struct ripc_config *cfg)
 
 static PyObject *open_failed(struct context *context, int error)
 {
-	char note[LOG_TEXT * 2];
+	char note[NOTE_LEN];
 
-	log_errors(context->log, note, sizeof(note));
+	memcpy(note, context->log->text, sizeof(note));
 	Py_DECREF((PyObject *)context);
 	return error_raise(error, 0, note[0] ? note : NULL);
 }
@@ -108,6 +109,7 @@ static PyObject *context_new(PyTypeObject *type, PyObject *args, PyObject *names
 	PyEval_RestoreThread(state);
 	if (error)
 		return open_failed(context, error);
+	log_opened(context->log);
 	context->ctx = ctx;
 	return (PyObject *)context;
 }

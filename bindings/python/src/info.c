@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * What there is to know: log, statistics, services, paths, holders, backends.
- *
- * The library calls the function for a line of its log with its locks held, on any thread; to take
- * the GIL there could stand still for ever. So lines are kept until Python asks for them.
- */
+/* What there is to know: log, statistics, services, paths, holders, backends. */
 #include "binding.h"
 
 #include <errno.h>
+#include <ripc/list.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define SLICE_MS  250 /* of list(): then it looks for signals */
+#define LIST_PAGE 64
 
 /* ---- the log --------------------------------------------------------------------------- */
 
@@ -34,52 +33,21 @@ void log_free(struct log *log)
 void log_line(void *arg, int level, const char *text)
 {
 	struct log *log = arg;
-	uint32_t place;
 
 	if (level > RIPC_LOG_WARN)
 		return;
 	pthread_mutex_lock(&log->lock);
-	if (log->n == LOG_LINES)
-		log->first++;
-	else
-		log->n++;
-	place = (log->first + log->n - 1) % LOG_LINES;
-	log->level[place] = level;
-	snprintf(log->text[place], LOG_TEXT, "%s", text);
+	if (!log->opened && log->len < sizeof(log->text))
+		log->len += (size_t)snprintf(log->text + log->len, sizeof(log->text) - log->len,
+			"%s%s", log->len ? "; " : "", text);
 	pthread_mutex_unlock(&log->lock);
 }
 
-void log_errors(struct log *log, char *text, size_t size)
+void log_opened(struct log *log)
 {
-	size_t len = 0;
-
-	text[0] = '\0';
 	pthread_mutex_lock(&log->lock);
-	for (uint32_t i = 0; i < log->n; i++) {
-		uint32_t place = (log->first + i) % LOG_LINES;
-
-		if (len < size)
-			len += (size_t)snprintf(text + len, size - len, "%s%s", len ? "; " : "",
-				log->text[place]);
-	}
+	log->opened = true;
 	pthread_mutex_unlock(&log->lock);
-}
-
-/* False: there is none. */
-static bool log_take(struct log *log, int *level, char text[LOG_TEXT])
-{
-	bool any;
-
-	pthread_mutex_lock(&log->lock);
-	any = log->n > 0;
-	if (any) {
-		*level = log->level[log->first % LOG_LINES];
-		memcpy(text, log->text[log->first % LOG_LINES], LOG_TEXT);
-		log->first++;
-		log->n--;
-	}
-	pthread_mutex_unlock(&log->lock);
-	return any;
 }
 
 /* Appends what was made, which may be NULL, and gives the reference away. */
@@ -94,16 +62,17 @@ static int append(PyObject *list, PyObject *made)
 PyObject *context_log(PyObject *self, PyObject *unused)
 {
 	struct context *context = (struct context *)self;
+	struct ripc_log_message message = {.size = sizeof(message)};
 	PyObject *lines = PyList_New(0);
-	char text[LOG_TEXT];
-	int level;
 
 	(void)unused;
-	if (context_is_foreign(context)) /* its lock may be another thread's, which is not here */
-		return lines;
-	while (lines && log_take(context->log, &level, text))
-		if (append(lines, Py_BuildValue("is", level, text)))
+	while (lines && context->ctx && ripc_log_next(context->ctx, &message) == 0) {
+		if ((message.lost && append(lines, Py_BuildValue("iN", RIPC_LOG_WARN,
+				PyUnicode_FromFormat("%llu messages before this were lost",
+					(unsigned long long)message.lost)))) ||
+				append(lines, Py_BuildValue("is", message.level, message.text)))
 			Py_CLEAR(lines);
+	}
 	return lines;
 }
 
@@ -166,107 +135,136 @@ PyObject *context_stats(PyObject *self, PyObject *unused)
 
 /* ---- lists ----------------------------------------------------------------------------- */
 
-/* A list that is being made by a callback; NULL after a failure, which was raised. */
-static void add_holder(void *arg, const struct ripc_holder *holder)
-{
-	PyObject **list = arg;
+struct holders {
+	struct ripc_holder *list;
+	size_t n;
+	bool no_memory;
+};
 
-	if (*list && append(*list, Py_BuildValue("{s:K,s:K,s:K,s:K}", "id",
-			(unsigned long long)holder->id, "incarnation",
-			(unsigned long long)holder->incarnation, "bytes",
-			(unsigned long long)holder->bytes, "messages",
-			(unsigned long long)holder->messages)))
-		Py_CLEAR(*list);
+/* Without Python, which may free a message meanwhile: no callback may do that. */
+static int add_holder(void *arg, const struct ripc_holder *holder)
+{
+	struct holders *holders = arg;
+	struct ripc_holder *list = realloc(holders->list, (holders->n + 1) * sizeof(*list));
+
+	holders->no_memory = !list;
+	if (!list)
+		return 1;
+	holders->list = list;
+	list[holders->n++] = *holder;
+	return 0;
+}
+
+static PyObject *holder_dicts(const struct holders *holders)
+{
+	PyObject *list = PyList_New(0);
+
+	for (size_t i = 0; list && i < holders->n; i++) {
+		const struct ripc_holder *holder = &holders->list[i];
+
+		if (append(list, Py_BuildValue("{s:K,s:K,s:K,s:K}", "id",
+				(unsigned long long)holder->id, "incarnation",
+				(unsigned long long)holder->incarnation, "bytes",
+				(unsigned long long)holder->bytes, "messages",
+				(unsigned long long)holder->messages)))
+			Py_CLEAR(list);
+	}
+	return list;
 }
 
 PyObject *context_holders(PyObject *self, PyObject *unused)
 {
 	struct ripc_context *ctx = context_use((struct context *)self);
-	PyObject *list = ctx ? PyList_New(0) : NULL;
+	struct holders holders = {0};
+	PyObject *list;
 	int n;
 
 	(void)unused;
-	if (!list)
+	if (!ctx)
 		return NULL;
-	n = ripc_holders(ctx, add_holder, &list);
-	if (n >= 0 || !list)
-		return list;
-	Py_DECREF(list);
-	return error_raise(n, 0, NULL);
-}
-
-/* The library lists with its locks held: without Python. */
-struct listed {
-	struct listed *next;
-	uint64_t id, incarnation;
-	int local;
-	char source[32], address[128];
-};
-
-static void add_listed(void *arg, const struct ripc_listing *listing)
-{
-	struct listed **first = arg, *listed = malloc(sizeof(*listed));
-
-	if (!listed)
-		return; /* one less is listed */
-	*listed = (struct listed){.next = *first, .id = listing->id,
-		.incarnation = listing->incarnation, .local = listing->local};
-	snprintf(listed->source, sizeof(listed->source), "%s", listing->source);
-	snprintf(listed->address, sizeof(listed->address), "%s", listing->address);
-	*first = listed;
-}
-
-static PyObject *listed_dicts(struct listed *first)
-{
-	PyObject *list = PyList_New(0);
-
-	while (first) {
-		struct listed *next = first->next;
-
-		if (list && append(list, Py_BuildValue("{s:K,s:K,s:N,s:s,s:s}", "id",
-				(unsigned long long)first->id, "incarnation",
-				(unsigned long long)first->incarnation, "local",
-				PyBool_FromLong(first->local), "source", first->source,
-				"address", first->address)))
-			Py_CLEAR(list);
-		free(first);
-		first = next;
-	}
+	n = ripc_holders(ctx, add_holder, &holders);
+	if (holders.no_memory)
+		n = -ENOMEM;
+	list = n < 0 ? error_raise(n, 0, NULL) : holder_dicts(&holders);
+	free(holders.list);
 	return list;
 }
 
+static int add_listings(PyObject *list, const struct ripc_listing *found, int n)
+{
+	for (int i = 0; i < n; i++) {
+		if (append(list, Py_BuildValue("{s:K,s:K,s:N,s:s,s:s}", "id",
+				(unsigned long long)found[i].id, "incarnation",
+				(unsigned long long)found[i].incarnation, "local",
+				PyBool_FromLong(found[i].local), "source", found[i].source,
+				"address", found[i].address)))
+			return -1;
+	}
+	return 0;
+}
+
+/* A slice of the time. Returns whether to go on; -1: an exception was raised. */
+static int list_slice(struct context *context, struct ripc_lister *lister, int64_t until_ms,
+		PyObject *list)
+{
+	struct ripc_listing found[LIST_PAGE];
+	int64_t left_ms = until_ms - now_ms();
+	PyThreadState *state;
+	int n;
+
+	state = context_leave_python(context);
+	n = ripc_lister_next(lister, left_ms < 0 ? 0 : left_ms < SLICE_MS ? (int)left_ms : SLICE_MS,
+		found, LIST_PAGE, sizeof(found[0]));
+	context_enter_python(context, state);
+	if (n > 0)
+		return add_listings(list, found, n) || PyErr_CheckSignals() ? -1 : 1;
+	if (n != -ETIMEDOUT && n != -EAGAIN && n != -EINTR) {
+		error_raise(n, 0, NULL);
+		return -1;
+	}
+	return PyErr_CheckSignals() ? -1 : left_ms > 0;
+}
+
+/* A handler of a signal, or another thread, may close the context meanwhile, with the lister. */
 PyObject *context_list(PyObject *self, PyObject *timeout)
 {
 	struct context *context = (struct context *)self;
+	struct ripc_lister *lister;
 	struct ripc_context *ctx;
-	struct listed *first = NULL;
-	PyThreadState *state;
+	int timeout_ms, more = 1;
 	PyObject *list;
-	int timeout_ms, n;
+	int64_t until_ms;
 
 	if (timeout_read(timeout, 1000, &timeout_ms))
 		return NULL;
 	ctx = context_use(context);
 	if (!ctx)
 		return NULL;
-	state = context_leave_python(context);
-	n = ripc_list(ctx, timeout_ms, add_listed, &first);
-	context_enter_python(context, state);
-	list = listed_dicts(first);
-	if (n >= 0 || !list)
-		return list;
-	Py_DECREF(list);
-	return error_raise(n, 0, NULL);
+	more = ripc_lister_open(ctx, &lister);
+	if (more)
+		return error_raise(more, 0, NULL);
+	until_ms = now_ms() + timeout_ms;
+	list = PyList_New(0);
+	more = list ? 1 : -1;
+	while (more > 0)
+		more = context_use(context) ? list_slice(context, lister, until_ms, list) : -1;
+	if (context->ctx && !context->closing)
+		ripc_lister_close(lister);
+	if (more < 0)
+		Py_CLEAR(list);
+	return list;
 }
 
-static void add_finding(void *arg, const struct ripc_finding *finding)
+/* A list that is being made by a callback; NULL after a failure, which was raised. */
+static int add_finding(void *arg, const struct ripc_finding *finding)
 {
 	PyObject **list = arg;
 
-	if (*list && append(*list, Py_BuildValue("{s:s,s:s,s:N,s:s,s:s}", "kind", finding->kind,
+	if (append(*list, Py_BuildValue("{s:s,s:s,s:N,s:s,s:s}", "kind", finding->kind,
 			"name", finding->name, "usable", PyBool_FromLong(finding->usable),
 			"detail", finding->detail, "remedy", finding->remedy)))
 		Py_CLEAR(*list);
+	return !*list;
 }
 
 PyObject *module_probe(PyObject *module, PyObject *unused)

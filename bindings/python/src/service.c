@@ -166,7 +166,7 @@ static void service_dealloc(PyObject *self)
 
 /* ---- receiving ------------------------------------------------------------------------- */
 
-static int64_t now_ms(void)
+int64_t now_ms(void)
 {
 	struct timespec now;
 

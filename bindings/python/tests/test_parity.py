@@ -26,7 +26,9 @@ NAMES = {
     'ripc_receive': 'Service.receive', 'ripc_wake': 'Service.wake',
     'ripc_msg_free': 'Message.free', 'ripc_path_info': 'Service.path',
     'ripc_ping': 'Service.ping', 'ripc_stats_get': 'Context.stats',
-    'ripc_holders': 'Context.holders', 'ripc_list': 'Context.list', 'ripc_call': 'Service.call',
+    'ripc_holders': 'Context.holders', 'ripc_list': 'Context.list',
+    'ripc_lister_open': 'Context.list', 'ripc_lister_next': 'Context.list',
+    'ripc_lister_close': 'Context.list', 'ripc_log_next': 'Context.log', 'ripc_call': 'Service.call',
     'ripc_call_start': 'Service.call_start', 'ripc_reply': 'Service.reply',
     'ripc_reply_error': 'Service.reply_error', 'ripc_watch': 'Service.watch',
     'ripc_unwatch': 'Service.unwatch', 'ripc_join': 'Service.join',
@@ -39,6 +41,8 @@ NAMES = {
     'ripc_msg.flags': 'Message.idempotent', 'ripc_msg.request_cookie': 'Message.cookie',
     'ripc_buffer.cookie': 'Message.lent', 'ripc_buffer.place': 'Message.places',
     'ripc_buffer.mem': 'Service.post_window', 'ripc_config.log': 'Context.log',
+    'ripc_log_message.level': 'Context.log', 'ripc_log_message.text': 'Context.log',
+    'ripc_log_message.lost': 'Context.log',
 }
 # An option is reached by an argument: (method, argument).
 ARGUMENTS = {
@@ -68,10 +72,8 @@ LEFT_OUT = {
     'RIPC_ROTATE_USE': KEYS, 'RIPC_ROTATE_END': KEYS, 'RIPC_MAY_BE': KEYS, 'RIPC_MAY_SEND': KEYS,
     'RIPC_SINGLE_THREAD': 'a garbage collection in any thread can free a message',
     'RIPC_ASKED_SHORTLY': 'reply() has the request',
-    'RIPC_LOG_INFO': 'ctx.log() has errors and warnings; RIPC_LOG writes all',
-    'RIPC_LOG_DEBUG': 'ctx.log() has errors and warnings; RIPC_LOG writes all',
     'ripc_config.size': SIZE, 'ripc_send.size': SIZE, 'ripc_request.size': SIZE,
-    'ripc_path.size': SIZE, 'ripc_stats.size': SIZE,
+    'ripc_path.size': SIZE, 'ripc_log_message.size': SIZE, 'ripc_stats.size': SIZE,
     'ripc_config.flags': FLAGS, 'ripc_send.flags': FLAGS, 'ripc_request.flags': FLAGS,
     'ripc_send.n_items': COUNT, 'ripc_send.n_returns': COUNT, 'ripc_request.n_items': COUNT,
     'ripc_request.n_returns': COUNT,

@@ -25,6 +25,30 @@ with ripc.Context(backends='shm', interfaces='lo'{options}) as ctx, ctx.service(
         print(bytes(me.receive(20)).decode(), flush=True)
 '''
 
+LISTS = '''
+import faulthandler, ripc
+faulthandler.dump_traceback_later(50, exit=True)
+with ripc.Context(backends='shm', interfaces='lo'{options}) as ctx, ctx.service() as me:
+    try:
+        print('ready', flush=True)
+        ctx.list(600)
+    except KeyboardInterrupt:
+        print(me.id in [found['id'] for found in ctx.list(0.2)], flush=True)
+'''
+
+CLOSES = '''
+import faulthandler, ripc, signal
+faulthandler.dump_traceback_later(50, exit=True)
+ctx = ripc.Context(backends='shm', interfaces='lo')
+me = ctx.service()
+signal.signal(signal.SIGINT, lambda *_: ctx.close())
+try:
+    print('ready', flush=True)
+    ctx.list(600)
+except ripc.Shutdown:
+    print('closed', flush=True)
+'''
+
 ASKS = '''
 import ripc, sys
 with ripc.Context(backends='shm', interfaces='lo') as ctx, ctx.service() as me:
@@ -69,17 +93,24 @@ class Signals(unittest.TestCase):
         said, errors = child.communicate(timeout=PATIENCE)
         self.assertEqual((child.returncode, said.strip(), errors), (0, wanted, ''))
 
-    def interrupt(self, options):
-        child = start(WAITS, options)
+    def interrupt(self, options, program=WAITS, wanted='still of use'):
+        child = start(program, options)
         child.stdout.readline()
         child.send_signal(signal.SIGINT)
-        self.end(child, 'still of use')
+        self.end(child, wanted)
 
     def test_ctrl_c(self):
         self.interrupt('')
 
     def test_ctrl_c_at_once(self):
         self.interrupt(', interruptible=True')
+
+    def test_ctrl_c_while_listing(self):
+        self.interrupt('', LISTS, 'True')
+        self.interrupt(', interruptible=True', LISTS, 'True')
+
+    def test_a_handler_closes_while_listing(self):
+        self.interrupt('', CLOSES, 'closed')
 
     def test_a_reply_to_a_killed_client(self):
         child = subprocess.Popen([sys.executable, '-c', ASKS], stdin=subprocess.PIPE, text=True)

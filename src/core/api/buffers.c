@@ -217,11 +217,11 @@ static size_t merge(struct ripc_holder *holders, size_t n)
 }
 
 int ripc_holders(struct ripc_context *ctx,
-		void (*found)(void *arg, const struct ripc_holder *holder), void *arg)
+		int (*found)(void *arg, const struct ripc_holder *holder), void *arg)
 {
 	struct ripc_holder *holders;
+	int error, ended = 0;
 	size_t n = 0;
-	int error;
 
 	if (!ctx || !found)
 		return -EINVAL;
@@ -233,8 +233,8 @@ int ripc_holders(struct ripc_context *ctx,
 	if (error)
 		return error;
 	n = merge(holders, n);
-	for (size_t i = 0; i < n; i++)
-		found(arg, &holders[i]);
+	for (size_t i = 0; i < n && !ended; i++)
+		ended = found(arg, &holders[i]);
 	free(holders);
 	return (int)n;
 }

@@ -45,6 +45,7 @@
 #include "core/show/show.h"
 #include "core/upcalls.h"
 #include "core/wire/record.h"
+#include "list.h"
 #include "service.h"
 #include "util/list.h"
 #include "util/map.h"
@@ -299,6 +300,7 @@ static void lists_init(struct ripc_context *ctx)
 	ctx->many_least = MANY_LEAST;
 	ripc__map_init(&ctx->heard_by_sender, seed);
 	list_init(&ctx->waiters);
+	list_init(&ctx->listers);
 	ripc__map_init(&ctx->services_by_incarnation, seed);
 	ripc__map_init(&ctx->services_by_id, seed);
 	ripc__map_init(&ctx->partners_by_pair, seed);
@@ -349,6 +351,7 @@ static void context_free(struct ripc_context *ctx)
 	for (int i = 0; i < 5; i++)
 		free(ctx->strings[i]);
 	free(ctx->options);
+	ripc__log_free(ctx);
 	ripc__page_close(ctx);
 	free(ctx->block);
 }
@@ -526,6 +529,7 @@ static void context_end(struct ripc_context *ctx)
 {
 	ripc__wait_close(ctx);
 	ripc__lock(ctx);
+	ripc__listers_free(ctx);
 	ripc__resolver_close(ctx->resolver);
 	ripc__mapped_close(ctx);
 	ripc__devices_close(ctx);
@@ -633,46 +637,65 @@ static int probe_source(struct ripc_context *ctx, const struct ripc__source *nam
 	return error;
 }
 
-/* -EINVAL: one of those that ripc_open() would open does not understand its configuration. */
-static int report_all(struct ripc_context *ctx,
-		void (*report)(void *arg, const struct ripc_finding *finding), void *arg)
-{
+/* What was found out about one backend or resolver source. */
+struct probed {
+	struct ripc_finding finding;
 	char why[256], remedy[256];
-	struct ripc_finding finding = {.detail = why, .remedy = remedy};
+};
+
+static struct ripc_finding *probed_begin(struct probed *probed)
+{
+	probed->finding = (struct ripc_finding){.detail = probed->why, .remedy = probed->remedy};
+	return &probed->finding;
+}
+
+/* -EINVAL: one of those that ripc_open() would open does not understand its configuration. */
+static int probe_all(struct ripc_context *ctx, struct probed *probed, size_t *n)
+{
 	int error = 0;
 
 	for (uint32_t i = 0; ctx->env.backends[i]; i++) {
 		const struct ripc__backend *ops = ctx->env.backends[i];
 
-		if (probe_backend(ctx, ops, &finding) == -EINVAL &&
+		if (probe_backend(ctx, ops, probed_begin(&probed[(*n)++])) == -EINVAL &&
 				ripc__backend_is_wanted(ctx, ops->name))
 			error = -EINVAL;
-		report(arg, &finding);
 	}
 	for (uint32_t i = 0; ctx->env.sources[i]; i++) {
 		const struct ripc__source *ops = ctx->env.sources[i];
 
-		if (probe_source(ctx, ops, &finding) == -EINVAL &&
+		if (probe_source(ctx, ops, probed_begin(&probed[(*n)++])) == -EINVAL &&
 				ripc__source_is_wanted(&ctx->host, ops))
 			error = -EINVAL;
-		report(arg, &finding);
 	}
 	return error;
 }
 
-int ripc_probe(const struct ripc_config *cfg,
-		void (*report)(void *arg, const struct ripc_finding *finding), void *arg)
+static struct probed *probed_alloc(const struct ripc_context *ctx)
 {
-	struct ripc_context *ctx;
-	int error;
+	size_t n = 0;
 
-	if (!report)
-		return -EINVAL;
-	ctx = ripc__page_alloc();
+	for (uint32_t i = 0; ctx->env.backends[i]; i++)
+		n++;
+	for (uint32_t i = 0; ctx->env.sources[i]; i++)
+		n++;
+	return calloc(n, sizeof(struct probed));
+}
+
+/* Reports once nothing but memory is left of the probing. */
+int ripc_probe(const struct ripc_config *cfg,
+		int (*report)(void *arg, const struct ripc_finding *finding), void *arg)
+{
+	struct ripc_context *ctx = report ? ripc__page_alloc() : NULL;
+	struct probed *probed;
+	int error, ended = 0;
+	size_t n = 0;
+
 	if (!ctx)
-		return -ENOMEM;
+		return report ? -ENOMEM : -EINVAL;
 	ripc__env_init(&ctx->env);
 	lists_init(ctx);
+	probed = probed_alloc(ctx);
 	error = ripc__config_take(ctx, cfg);
 	error = error ? error : ripc__config_check(ctx);
 	ctx->host = (struct ripc__host){.arg = ctx, .log = host_log, .option = ripc__config_option,
@@ -680,7 +703,10 @@ int ripc_probe(const struct ripc_config *cfg,
 		.identity = ctx->env.host_identity};
 	if (!error && ctx->cfg.keys && ripc__seal_open(ctx))
 		error = -EINVAL; /* the log says what is wrong with the keys */
-	error = error ? error : report_all(ctx, report, arg);
+	error = error ? error : probed ? probe_all(ctx, probed, &n) : -ENOMEM;
 	context_free(ctx);
+	for (size_t i = 0; i < n && !ended; i++)
+		ended = report(arg, &probed[i].finding);
+	free(probed);
 	return error;
 }

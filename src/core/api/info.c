@@ -138,60 +138,6 @@ int ripc_await(struct ripc_context *ctx, uint64_t id, int timeout_ms)
 	return error == -ETIMEDOUT && was ? was : error;
 }
 
-struct listing {
-	struct ripc_context *ctx;
-	void (*found)(void *arg, const struct ripc_listing *listing);
-	void *arg;
-	int n;
-};
-
-static void listed(void *arg, const struct ripc__answer *answer)
-{
-	struct listing *listing = arg;
-	struct ripc_context *ctx = listing->ctx;
-	struct ripc_listing public = {.id = answer->record.id, .local = answer->local,
-		.incarnation = answer->record.incarnation, .source = answer->source};
-	char text[64] = "";
-	struct ripc__addr addr;
-
-	for (uint32_t i = 0; i < answer->record.n_addrs && !text[0]; i++) {
-		const struct wire_record_addr *from = &answer->record.addrs[i];
-
-		for (uint32_t d = 0; d < ctx->n_devices && !text[0]; d++) {
-			const struct device *device = &ctx->devices[d];
-
-			if (device->ops->id == from->backend &&
-					device->ops->route.choose(device->port, from->blob,
-						from->len, answer->host, &addr) == 0)
-				ripc__addr_text(ctx, device, &addr, text);
-		}
-	}
-	public.address = text;
-	listing->n++;
-	listing->found(listing->arg, &public);
-}
-
-int ripc_list(struct ripc_context *ctx, int timeout_ms,
-		void (*found)(void *arg, const struct ripc_listing *listing), void *arg)
-{
-	struct listing listing = {.ctx = ctx, .found = found, .arg = arg};
-	int error;
-
-	if (!ctx || !found || timeout_ms < 0)
-		return -EINVAL;
-	error = ripc__enter(ctx);
-	if (error)
-		return error;
-	error = ripc__thread_start(ctx);
-	error = error ? error : ripc__resolver_list(ctx->resolver, ctx->now_us, listed, &listing);
-	if (!error) {
-		ripc__wait_or_end(ctx, NULL, never, NULL, ripc__deadline(ctx, timeout_ms));
-		ripc__resolver_list(ctx->resolver, ctx->now_us, NULL, NULL);
-	}
-	ripc__leave(ctx);
-	return error ? error : listing.n;
-}
-
 static int path_fill(struct partner *partner, struct ripc_path *path)
 {
 	struct ripc_context *ctx = partner->service->ctx;

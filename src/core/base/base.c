@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Helpers for all rooms: log, nonces, timers, sums of lengths, structs that grow. */
+/* Helpers for all rooms: nonces, timers, sums of lengths, structs that grow. */
 #include <endian.h>
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/uio.h>
 
@@ -10,25 +9,6 @@
 #include "core/objects.h"
 #include "util/hash/siphash.h"
 #include "util/timers.h"
-
-void ripc__log_text(struct ripc_context *ctx, int level, const char *format, va_list args)
-{
-	char text[512];
-
-	if (!ctx->cfg.log)
-		return;
-	vsnprintf(text, sizeof(text), format, args);
-	ctx->cfg.log(ctx->cfg.log_arg, level, text);
-}
-
-void ripc__log(struct ripc_context *ctx, int level, const char *format, ...)
-{
-	va_list args;
-
-	va_start(args, format);
-	ripc__log_text(ctx, level, format, args);
-	va_end(args);
-}
 
 uint64_t ripc__nonce(struct ripc_context *ctx)
 {

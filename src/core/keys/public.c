@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <linux/fs.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/random.h>
@@ -456,11 +457,26 @@ int ripc_keys_revoke(const char *dir, const char *key, char *why)
 /* ---- showing ----------------------------------------------------------------------------- */
 
 struct showing {
-	void (*line)(void *arg, const char *text);
-	void *arg;
+	char *lines; /* one after the other, each with its final zero */
+	size_t len;
+	bool lost;   /* there was no memory for a line */
 	struct cipher_box box;
 	struct key_dir dir;
 };
+
+static void line_add(struct showing *showing, const char *text)
+{
+	size_t len = strlen(text) + 1;
+	char *lines = realloc(showing->lines, showing->len + len);
+
+	if (!lines) {
+		showing->lost = true;
+		return;
+	}
+	memcpy(lines + showing->len, text, len);
+	showing->lines = lines;
+	showing->len += len;
+}
 
 static const char *state_of(struct showing *showing, const uint8_t bytes[CAPABILITY_LEN],
 		const struct capability *capability)
@@ -491,7 +507,7 @@ static void show_capability(struct showing *showing, const uint8_t bytes[CAPABIL
 	snprintf(text, sizeof(text), "may %s %s until %s: %s", capability.what == CAPABILITY_BE ?
 		"be" : capability.what == CAPABILITY_SEND ? "send to" : "be and send to", id, until,
 		state_of(showing, bytes, &capability));
-	showing->line(showing->arg, text);
+	line_add(showing, text);
 }
 
 static void show(struct showing *showing)
@@ -501,14 +517,14 @@ static void show(struct showing *showing)
 	uint8_t mac[32];
 
 	ripc__hex_write(digits, showing->dir.own.public, 32);
-	showing->line(showing->arg, text);
+	line_add(showing, text);
 	if (showing->box.ops->mac(showing->box.lib, showing->dir.secrets[0], &label, 1, mac) == 0) {
 		strcpy(text, "deployment ");
 		ripc__hex_write(text + 11, mac, 8);
-		showing->line(showing->arg, text);
+		line_add(showing, text);
 	}
 	if (showing->dir.n_secrets > 1)
-		showing->line(showing->arg, showing->dir.has_next ?
+		line_add(showing, showing->dir.has_next ?
 			"rotation: begun: secret.next is let in, too; when all hosts have it: "
 			"ripc key rotate use" :
 			"rotation: in use: secret.old is let in, too; when all hosts use the new "
@@ -516,27 +532,28 @@ static void show(struct showing *showing)
 	for (uint32_t i = 0; i < showing->dir.n_revoked; i++) {
 		strcpy(text, "revoked ");
 		ripc__hex_write(text + 8, showing->dir.revoked[i], 32);
-		showing->line(showing->arg, text);
+		line_add(showing, text);
 	}
 	if (!showing->dir.has_authority) {
-		showing->line(showing->arg, "no authority: whoever has the secret may be any "
+		line_add(showing, "no authority: whoever has the secret may be any "
 			"service and send to any");
 		return;
 	}
 	strcpy(text, "authority ");
 	ripc__hex_write(text + 10, showing->dir.authority, 32);
-	showing->line(showing->arg, text);
+	line_add(showing, text);
 	if (!showing->dir.n_capabilities)
-		showing->line(showing->arg, "no capability: others refuse this key: "
+		line_add(showing, "no capability: others refuse this key: "
 			"ripc key grant");
 	for (uint32_t i = 0; i < showing->dir.n_capabilities; i++)
 		show_capability(showing, showing->dir.capabilities[i]);
 }
 
-int ripc_keys_show(const char *dir, void (*line)(void *arg, const char *text), void *arg, char *why)
+/* While line runs, no file is open, and no secret is in memory. */
+int ripc_keys_show(const char *dir, int (*line)(void *arg, const char *text), void *arg, char *why)
 {
-	struct showing showing = {.line = line, .arg = arg};
-	int error;
+	struct showing showing = {0};
+	int error, ended = 0;
 
 	if (!dir || !line || !why)
 		return -EINVAL;
@@ -546,5 +563,13 @@ int ripc_keys_show(const char *dir, void (*line)(void *arg, const char *text), v
 		show(&showing);
 	ripc__key_dir_wipe(&showing.dir);
 	ripc__box_close(&showing.box);
+	if (!error && showing.lost) {
+		error = -ENOMEM;
+		snprintf(why, RIPC_KEYS_WHY, "there is no memory");
+	}
+	for (size_t at = 0; !error && !ended && at < showing.len;
+			at += strlen(showing.lines + at) + 1)
+		ended = line(arg, showing.lines + at);
+	free(showing.lines);
 	return error;
 }

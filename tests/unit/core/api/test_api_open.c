@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Contexts through the public calls: configuration, statistics, paths, finding and measuring. */
 #include <fcntl.h>
-#include <sched.h>
-#include <stdatomic.h>
 #include <sys/auxv.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
@@ -235,12 +233,10 @@ START_TEST(open__bad_arguments)
 	ck_assert_int_eq(ripc_poll_timeout(NULL), -1);
 	ck_assert_int_eq(ripc_resolve(NULL, 1, 0), -EINVAL);
 	ck_assert_int_eq(ripc_probe(NULL, NULL, NULL), -EINVAL);
-	ck_assert_int_eq(ripc_list(NULL, 0, NULL, NULL), -EINVAL);
 	ripc_msg_free(NULL);
 	ck_assert_int_eq(ripc_open(NULL, &ctx), 0);
 	ck_assert_int_eq(ripc_resolve(ctx, 0, 0), -EINVAL);
 	ck_assert_int_eq(ripc_resolve(ctx, 1, -1), -EINVAL);
-	ck_assert_int_eq(ripc_list(ctx, 0, NULL, NULL), -EINVAL);
 	ck_assert_int_eq(ripc_close(ctx, 0), 0);
 }
 END_TEST
@@ -385,88 +381,11 @@ START_TEST(ping__silent_partner)
 }
 END_TEST
 
-struct search {
-	uint64_t id, incarnation;
-	int n, n_seen;
-};
-
-static void seen(void *arg, const struct ripc_listing *listing)
-{
-	struct search *search = arg;
-
-	search->n++;
-	if (listing->id != search->id)
-		return;
-	ck_assert_uint_eq(listing->incarnation, search->incarnation);
-	ck_assert_int_eq(listing->local, 1);
-	ck_assert_ptr_nonnull(strstr(listing->address, "127.0.0.1"));
-	ck_assert_str_ne(listing->source, "");
-	search->n_seen++;
-}
-
-START_TEST(list__finds_services)
-{
-	struct search search = {0};
-	struct pair pair;
-
-	pair_open(&pair);
-	search.id = pair.b.id;
-	search.incarnation = ripc_service_incarnation(pair.b.svc);
-	/* Longer each time: other tests of this host may have thousands of services. */
-	for (int i = 1; i <= 20 && search.n_seen == 0; i++) {
-		search.n = 0;
-		ck_assert_int_eq(ripc_list(pair.a.ctx, i * 100, seen, &search), search.n);
-	}
-	ck_assert_int_ge(search.n_seen, 1);
-	pair_close(&pair);
-}
-END_TEST
-
-static void seen_nothing(void *arg, const struct ripc_listing *listing)
-{
-	(void)arg;
-	(void)listing;
-}
-
-struct lister {
-	struct ripc_context *ctx;
-	atomic_bool seen;
-};
-
-/* Lists, nearly all the time, until that has been seen. */
-static void *list_on(void *arg)
-{
-	struct lister *lister = arg;
-
-	while (!atomic_load(&lister->seen))
-		ripc_list(lister->ctx, 100, seen_nothing, NULL);
-	return NULL;
-}
-
-/* One at a time: the second one is told, and may look when the first one is done. */
-START_TEST(list__while_another_thread_lists)
-{
-	struct lister lister = {0};
-	struct pair pair;
-	pthread_t thread;
-
-	pair_open(&pair);
-	lister.ctx = pair.a.ctx;
-	ck_assert_int_eq(pthread_create(&thread, NULL, list_on, &lister), 0);
-	while (ripc_list(pair.a.ctx, 0, seen_nothing, NULL) != -EBUSY)
-		sched_yield();
-	atomic_store(&lister.seen, true);
-	ck_assert_int_eq(pthread_join(thread, NULL), 0);
-	ck_assert_int_ge(ripc_list(pair.a.ctx, 0, seen_nothing, NULL), 0);
-	pair_close(&pair);
-}
-END_TEST
-
 struct findings {
 	int n, udp_usable, local_usable;
 };
 
-static void found(void *arg, const struct ripc_finding *finding)
+static int found(void *arg, const struct ripc_finding *finding)
 {
 	struct findings *findings = arg;
 
@@ -477,6 +396,7 @@ static void found(void *arg, const struct ripc_finding *finding)
 		findings->udp_usable = finding->usable;
 	if (strcmp(finding->kind, "resolver") == 0 && strcmp(finding->name, "local") == 0)
 		findings->local_usable = finding->usable;
+	return 0;
 }
 
 START_TEST(probe__tells_of_each)
@@ -639,7 +559,6 @@ int main(int argc, char **argv)
 		close__negative_timeout,
 		receive__nothing_there, receive__spinning_first, resolve__found_or_not,
 		path_info__says_how, ping__measures, ping__silent_partner,
-		list__finds_services, list__while_another_thread_lists,
 		probe__tells_of_each, stats__any_size, strerror__says_something, NULL,
 	};
 

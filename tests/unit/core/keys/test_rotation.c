@@ -182,10 +182,11 @@ START_TEST(secret__replaced_under_load)
 }
 END_TEST
 
-static void note_rotation(void *arg, const char *text)
+static int note_rotation(void *arg, const char *text)
 {
 	if (strncmp(text, "rotation: ", 10) == 0)
 		snprintf(arg, 32, "%.31s", text);
+	return 0;
 }
 
 /* What "ripc key show" says of the step. */

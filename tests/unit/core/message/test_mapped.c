@@ -303,12 +303,13 @@ struct holders {
 	int n;
 };
 
-static void note_holder(void *arg, const struct ripc_holder *holder)
+static int note_holder(void *arg, const struct ripc_holder *holder)
 {
 	struct holders *holders = arg;
 
 	ck_assert_int_lt(holders->n, 4);
 	holders->all[holders->n++] = *holder;
+	return 0;
 }
 
 static struct holders holders_of(const struct world *world, int i)

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Public calls: listing services. The resolver finds them (resolve/list.c). A lister keeps them
+ * until the application takes them.
+ *
+ * Design notes. ripc_list() is a loop around a lister. While its callback runs, the call has
+ * nothing but memory of the context, and the callback perhaps never returns: an exception or
+ * longjmp() can pass the call's frame. Such a walk is known by its thread, which lists again, or by
+ * its deadline. The next lister then ends its search. Its struct stays until the context is closed,
+ * as the callback may return all the same.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/base/base.h"
+#include "core/engine/thread.h"
+#include "core/engine/wait.h"
+#include "core/message/message.h"
+#include "core/net/backend.h"
+#include "core/peer/path.h"
+#include "core/resolve/resolver.h"
+#include "core/show/show.h"
+#include "core/wire/record.h"
+#include "list.h"
+#include "ripc/list.h"
+#include "util/list.h"
+
+#define FOUND_FIRST 64u /* entries at first */
+#define WALK_MAX    16u /* entries that a walk takes at once */
+
+struct ripc_lister {
+	struct list node;           /* ctx->listers */
+	struct ripc_context *ctx;
+	struct ripc_listing *found; /* from first on: not taken yet */
+	uint32_t first, n, room;
+	uint32_t n_taking;          /* calls that wait in it, or take from it */
+	bool lost;                  /* there was no memory for some */
+	bool walks;                 /* of ripc_list(), by this thread, until then */
+	pthread_t walker;
+	uint64_t until_us;
+};
+
+/* ---- what is found ----------------------------------------------------------------------- */
+
+static struct ripc_listing *room_get(struct ripc_lister *lister)
+{
+	uint32_t room = lister->room ? 2 * lister->room : FOUND_FIRST;
+	struct ripc_listing *found;
+
+	if (lister->first == lister->n)
+		lister->first = lister->n = 0;
+	if (lister->n < lister->room)
+		return &lister->found[lister->n];
+	found = realloc(lister->found, room * sizeof(*found));
+	if (!found)
+		return NULL;
+	lister->found = found;
+	lister->room = room;
+	return &found[lister->n];
+}
+
+/* The first address by which a device of ours reaches the service. */
+static void address_text(struct ripc_context *ctx, const struct ripc__answer *answer, char *text)
+{
+	struct ripc__addr addr;
+
+	text[0] = '\0';
+	for (uint32_t i = 0; i < answer->record.n_addrs && !text[0]; i++) {
+		const struct wire_record_addr *from = &answer->record.addrs[i];
+
+		for (uint32_t d = 0; d < ctx->n_devices && !text[0]; d++) {
+			const struct device *device = &ctx->devices[d];
+
+			if (device->ops->id == from->backend &&
+					device->ops->route.choose(device->port, from->blob,
+						from->len, answer->host, &addr) == 0)
+				ripc__addr_text(ctx, device, &addr, text);
+		}
+	}
+}
+
+static void listed(void *arg, const struct ripc__answer *answer)
+{
+	struct ripc_lister *lister = arg;
+	struct ripc_listing *entry = room_get(lister);
+
+	lister->ctx->changed = true;
+	if (!entry) {
+		lister->lost = true;
+		return;
+	}
+	*entry = (struct ripc_listing){.id = answer->record.id, .local = answer->local,
+		.incarnation = answer->record.incarnation};
+	snprintf(entry->source, sizeof(entry->source), "%s", answer->source);
+	address_text(lister->ctx, answer, entry->address);
+	lister->n++;
+}
+
+static bool has_news(void *arg)
+{
+	const struct ripc_lister *lister = arg;
+
+	return lister->first < lister->n || lister->lost;
+}
+
+/* Moves what was found into list. -ENOMEM: something was lost, and nothing else is left. */
+static int hand_over(struct ripc_lister *lister, struct ripc_listing *list, uint32_t max,
+		size_t entry_size)
+{
+	uint32_t n = lister->n - lister->first;
+
+	n = n < max ? n : max;
+	for (uint32_t i = 0; i < n; i++)
+		ripc__struct_fill((uint8_t *)list + i * entry_size, entry_size,
+			&lister->found[lister->first + i], sizeof(*list));
+	lister->first += n;
+	if (n || !lister->lost)
+		return (int)n;
+	lister->lost = false;
+	return -ENOMEM;
+}
+
+/* With the lock. How many entries, at the deadline 0; or -EINTR, -ENOMEM. */
+static int take(struct ripc_lister *lister, uint64_t deadline_us, struct ripc_listing *list,
+		uint32_t max, size_t entry_size)
+{
+	int ready = 1;
+
+	lister->n_taking++;
+	if (!has_news(lister))
+		ready = ripc__wait_or_end(lister->ctx, NULL, has_news, lister, deadline_us);
+	lister->n_taking--;
+	return ready > 0 ? hand_over(lister, list, max, entry_size) : ready;
+}
+
+/* ---- listers ----------------------------------------------------------------------------- */
+
+/* The resolver looks no more. */
+static void search_end(struct ripc_lister *lister)
+{
+	struct ripc_context *ctx = lister->ctx;
+
+	if (ctx->lister != lister)
+		return;
+	ripc__resolver_list(ctx->resolver, ctx->now_us, NULL, NULL);
+	ctx->lister = NULL;
+}
+
+static void lister_free(struct ripc_lister *lister)
+{
+	search_end(lister);
+	list_remove(&lister->node);
+	free(lister->found);
+	free(lister);
+}
+
+/* A walk whose callback has not returned in time, or never will. */
+static void walk_leave(struct ripc_lister *lister)
+{
+	bool is_ours = pthread_equal(lister->walker, pthread_self());
+
+	if (!lister->walks || lister->n_taking ||
+			(!is_ours && lister->ctx->now_us < lister->until_us))
+		return;
+	search_end(lister);
+	if (!is_ours)
+		return;
+	free(lister->found);
+	lister->found = NULL;
+	lister->first = lister->n = lister->room = 0;
+}
+
+/* With the lock. */
+static int lister_make(struct ripc_context *ctx, struct ripc_lister **lister_out)
+{
+	struct ripc_lister *lister;
+	int error;
+
+	if (ctx->lister)
+		walk_leave(ctx->lister);
+	if (ctx->lister)
+		return -EBUSY;
+	lister = calloc(1, sizeof(*lister));
+	if (!lister)
+		return -ENOMEM;
+	lister->ctx = ctx;
+	error = ripc__thread_start(ctx);
+	error = error ? error : ripc__resolver_list(ctx->resolver, ctx->now_us, listed, lister);
+	if (error) {
+		free(lister);
+		return error;
+	}
+	list_append(&ctx->listers, &lister->node);
+	ctx->lister = lister;
+	*lister_out = lister;
+	return 0;
+}
+
+void ripc__listers_free(struct ripc_context *ctx)
+{
+	while (!list_empty(&ctx->listers))
+		lister_free(list_entry(ctx->listers.next, struct ripc_lister, node));
+}
+
+int ripc_lister_open(struct ripc_context *ctx, struct ripc_lister **lister)
+{
+	int error = ctx && lister ? ripc__enter(ctx) : -EINVAL;
+
+	if (error)
+		return error;
+	error = lister_make(ctx, lister);
+	ripc__leave(ctx);
+	return error;
+}
+
+int ripc_lister_next(struct ripc_lister *lister, int timeout_ms, struct ripc_listing *list,
+		uint32_t max, size_t entry_size)
+{
+	int n = ripc__struct_check(entry_size);
+
+	if (!lister || timeout_ms < 0 || !list || max == 0 || max > INT32_MAX ||
+			entry_size < offsetof(struct ripc_listing, address) + sizeof(list->address))
+		return -EINVAL;
+	n = n ? n : ripc__enter(lister->ctx);
+	if (n)
+		return n;
+	n = take(lister, ripc__deadline(lister->ctx, timeout_ms), list, max, entry_size);
+	ripc__leave(lister->ctx);
+	return n ? n : timeout_ms ? -ETIMEDOUT : -EAGAIN;
+}
+
+int ripc_lister_close(struct ripc_lister *lister)
+{
+	struct ripc_context *ctx = lister ? lister->ctx : NULL;
+	int error = ctx ? ripc__enter(ctx) : -EINVAL;
+
+	if (error)
+		return error;
+	if (lister->n_taking)
+		error = -EBUSY;
+	else
+		lister_free(lister);
+	ripc__leave(ctx);
+	return error;
+}
+
+/* ---- with a callback --------------------------------------------------------------------- */
+
+static int walk_begin(struct ripc_context *ctx, int timeout_ms, struct ripc_lister **lister)
+{
+	int error = ripc__enter(ctx);
+
+	if (error)
+		return error;
+	error = lister_make(ctx, lister);
+	if (!error) {
+		(*lister)->walks = true;
+		(*lister)->walker = pthread_self();
+		(*lister)->until_us = ripc__deadline(ctx, timeout_ms);
+	}
+	ripc__leave(ctx);
+	return error;
+}
+
+static int walk_take(struct ripc_lister *lister, struct ripc_listing *list)
+{
+	int n = ripc__enter(lister->ctx);
+
+	if (n)
+		return n;
+	n = take(lister, lister->until_us, list, WALK_MAX, sizeof(*list));
+	ripc__leave(lister->ctx);
+	return n;
+}
+
+int ripc_list(struct ripc_context *ctx, int timeout_ms,
+		int (*found)(void *arg, const struct ripc_listing *listing), void *arg)
+{
+	struct ripc_listing list[WALK_MAX];
+	struct ripc_lister *lister;
+	int n, total = 0, ended;
+
+	if (!ctx || !found || timeout_ms < 0)
+		return -EINVAL;
+	ended = walk_begin(ctx, timeout_ms, &lister);
+	if (ended)
+		return ended;
+	do {
+		n = walk_take(lister, list);
+		for (int i = 0; i < n && !ended; i++, total++)
+			ended = found(arg, &list[i]);
+	} while (n > 0 && !ended);
+	ripc_lister_close(lister);
+	return n < 0 && n != -EINTR ? n : total;
+}
