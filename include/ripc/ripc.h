@@ -118,13 +118,22 @@ enum ripc_sender {
 	RIPC_SENDER_PROVEN       /* with keys: an authority has signed that its key may be from */
 };
 
-/* Where a received item landed. */
-enum ripc_place { RIPC_IN_POOL, RIPC_IN_WINDOW, RIPC_IN_RETURN };
+/*
+ * Where a received item landed. The sender can change an item RIPC_IN_SENDER at any time, also
+ * between a check and a use: see ripc_receive(). All others are the receiver's alone.
+ */
+enum ripc_place {
+	RIPC_IN_POOL,
+	RIPC_IN_WINDOW, /* of ripc_window_post() */
+	RIPC_IN_RETURN, /* a return buffer */
+	RIPC_IN_SENDER  /* the sender's memory, which is read in place (RIPC_GIVE) */
+};
 
 /* ripc_config.flags */
 #define RIPC_NO_THREAD     1u /* no progress thread: the application calls ripc_poll() */
 #define RIPC_SINGLE_THREAD 2u /* one thread uses the context: no locks; implies NO_THREAD */
 #define RIPC_INTERRUPTIBLE 4u /* signals end calls that wait: see ripc_wake() */
+#define RIPC_COPY_GIVEN    8u /* copy what partners give: no item is RIPC_IN_SENDER */
 
 /* ripc_send.flags */
 #define RIPC_SEND_LONG 1u /* a long message; without it a short one */
@@ -156,7 +165,7 @@ enum ripc_place { RIPC_IN_POOL, RIPC_IN_WINDOW, RIPC_IN_RETURN };
  */
 struct ripc_config {
 	size_t size;              /* sizeof(struct ripc_config) */
-	uint32_t flags;           /* RIPC_NO_THREAD, RIPC_SINGLE_THREAD, RIPC_INTERRUPTIBLE */
+	uint32_t flags;           /* RIPC_NO_THREAD ... */
 	/*
 	 * Microseconds for which a waiting call polls before it sleeps. 0: up to 50 while polling
 	 * pays, as when a partner answers at once; other threads run in between.
@@ -544,9 +553,10 @@ RIPC_API int ripc_cancel(struct ripc_service *svc, uint64_t cookie);
 /*
  * Takes the next message, completion or notice from the service's queue. Waits up to
  * timeout_ms: 0 not at all, -1 for ever. *msg is the caller's until ripc_msg_free().
- * Items of a message that was given (RIPC_GIVE) may lie in the sender's memory: only the sender can
- * write there, but at any time. If you do not trust a partner, copy what matters, then check and
- * use the copy; or post windows, into which all items are copied.
+ * Items of a message that was given (RIPC_GIVE) may lie in the sender's memory (RIPC_IN_SENDER in
+ * places). Only the sender can write there, but at any time. If you do not trust a partner, copy
+ * such an item, then check and use the copy; or open the context with RIPC_COPY_GIVEN; or post
+ * windows, into which all items are copied.
  * A NOTICE tells by its status and cookie:
  *   0, cookie 0             a send that met -EAGAIN may be tried again
  *   0, cookie of a send     after -ECONNRESET: the send's buffers are the caller's again

@@ -241,7 +241,8 @@ void sim_done_with(struct sim_app *app, struct ripc_msg *msg)
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; msg->places && i < msg->n_items; i++)
-		if (msg->places[i].place != RIPC_IN_POOL && !sim_failed(app->world))
+		if ((msg->places[i].place == RIPC_IN_WINDOW ||
+				msg->places[i].place == RIPC_IN_RETURN) && !sim_failed(app->world))
 			cookies[n++] = msg->places[i].cookie;
 	ripc_msg_free(msg);
 	for (uint32_t i = 0; i < n; i++)

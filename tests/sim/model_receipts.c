@@ -193,7 +193,7 @@ static void judge_place(struct model *m, uint64_t incarnation, const struct ripc
 	uint64_t at = place->cookie - BUFFER_COOKIE;
 	struct buffer *buffer;
 
-	if (place->place == RIPC_IN_POOL)
+	if (place->place == RIPC_IN_POOL || place->place == RIPC_IN_SENDER)
 		return;
 	if (at >= m->n_buffers) {
 		violation(m, MODEL_BUFFER, "an item lies in a buffer that was never lent");

@@ -26,6 +26,7 @@ LOG_INFO: Final[int]
 LOG_DEBUG: Final[int]
 IN_WINDOW: Final[int]
 IN_RETURN: Final[int]
+IN_SENDER: Final[int]
 SHORT_MIN: Final[int]
 ITEMS_MAX: Final[int]
 SPIN_NEVER: Final[int]
@@ -187,7 +188,8 @@ class Context:
                  spin_us: int = 0, timeout: Optional[float] = None,
                  peer_timeout: Optional[float] = None, pool_bytes: int = 0,
                  message_max_bytes: int = 0, interruptible: bool = False,
-                 no_thread: bool = False, keys: Optional[str] = None) -> None: ...
+                 no_thread: bool = False, keys: Optional[str] = None,
+                 copy_given: bool = False) -> None: ...
     @property
     def closed(self) -> bool: ...
     def service(self, id: Optional[ServiceId] = None, /) -> Service: ...

@@ -49,16 +49,16 @@ static int config_read(PyObject *args, PyObject *names, struct ripc_config *cfg)
 {
 	static char *known[] = {"backends", "peers", "interfaces", "options", "spin_us", "timeout",
 		"peer_timeout", "pool_bytes", "message_max_bytes", "interruptible", "no_thread",
-		"keys", NULL};
+		"keys", "copy_given", NULL};
 	PyObject *timeout = NULL, *peer_timeout = NULL;
 	unsigned long long pool = 0, longest = 0;
-	int interruptible = 0, no_thread = 0, ms, peer_ms;
+	int interruptible = 0, no_thread = 0, copy_given = 0, ms, peer_ms;
 	unsigned int spin_us = 0;
 
-	if (!PyArg_ParseTupleAndKeywords(args, names, "|$zzzzIOOKKppz:Context", known,
+	if (!PyArg_ParseTupleAndKeywords(args, names, "|$zzzzIOOKKppzp:Context", known,
 			&cfg->backends, &cfg->peers, &cfg->interfaces, &cfg->options, &spin_us,
 			&timeout, &peer_timeout, &pool, &longest, &interruptible, &no_thread,
-			&cfg->keys))
+			&cfg->keys, &copy_given))
 		return -1;
 	if (timeout_read(timeout, 0, &ms) || timeout_read(peer_timeout, 0, &peer_ms))
 		return -1;
@@ -68,6 +68,7 @@ static int config_read(PyObject *args, PyObject *names, struct ripc_config *cfg)
 	cfg->pool_bytes = pool;
 	cfg->message_max_bytes = longest;
 	flag(interruptible, RIPC_INTERRUPTIBLE, cfg);
+	flag(copy_given, RIPC_COPY_GIVEN, cfg);
 	return flag(no_thread, RIPC_NO_THREAD, cfg);
 }
 

@@ -78,6 +78,11 @@ static int land(struct message *message, struct hold *hold)
 	return 0;
 }
 
+static bool was_lent(const struct ripc_buffer *place)
+{
+	return place->place == RIPC_IN_WINDOW || place->place == RIPC_IN_RETURN;
+}
+
 /* By the places of the items. */
 static int lent_note(struct message *message, uint32_t index, PyObject *cookie)
 {
@@ -94,8 +99,7 @@ static void lent_end(struct message *message, struct holds *holds)
 {
 	for (uint32_t i = 0; i < message->head.n_items; i++) {
 		const struct ripc_buffer *place = &message->head.places[i];
-		struct hold *hold = place->place == RIPC_IN_POOL ? NULL :
-			hold_get(holds, place->cookie);
+		struct hold *hold = was_lent(place) ? hold_get(holds, place->cookie) : NULL;
 
 		if (hold && hold->kind != HOLD_CALL)
 			hold_returns_end(holds, hold);
@@ -108,13 +112,12 @@ static int landed(struct message *message, struct holds *holds)
 	bool any = false;
 
 	for (uint32_t i = 0; i < message->head.n_items; i++)
-		any |= message->head.places[i].place != RIPC_IN_POOL;
+		any |= was_lent(&message->head.places[i]);
 	if (any)
 		message->lent = PyTuple_New(message->head.n_items);
 	for (uint32_t i = 0; i < message->head.n_items; i++) {
 		const struct ripc_buffer *place = &message->head.places[i];
-		struct hold *hold = place->place == RIPC_IN_POOL ? NULL :
-			hold_get(holds, place->cookie);
+		struct hold *hold = was_lent(place) ? hold_get(holds, place->cookie) : NULL;
 
 		if (hold && lent_note(message, i, hold->cookie))
 			return -1;
@@ -273,7 +276,7 @@ static int readable(const struct message *message)
 /* In a window or return buffer, or in memory of our pool that nobody else has. */
 static bool is_ours(const struct message *message, uint32_t index)
 {
-	if (message->head.places && message->head.places[index].place != RIPC_IN_POOL)
+	if (message->head.places && was_lent(&message->head.places[index]))
 		return true;
 	return ripc_buf_refs(message->service->context->ctx,
 		message->head.items[index].iov_base) == 1;
@@ -612,8 +615,8 @@ static PyMethodDef methods[] = {
 
 static PyGetSetDef properties[] = {
 	{"from_id", message_from, NULL, "The sender's service ID.", NULL},
-	{"places", message_places, NULL, "Where each item is: IN_POOL, IN_WINDOW, IN_RETURN.",
-		NULL},
+	{"places", message_places, NULL,
+		"Where each item is: IN_POOL, IN_WINDOW, IN_RETURN, IN_SENDER.", NULL},
 	{"lent", message_lent, NULL,
 		"The cookies of windows and return buffers, by item; () if all are in the pool.",
 		NULL},

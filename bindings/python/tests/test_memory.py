@@ -141,11 +141,24 @@ class Buffers(Pair):
         self.assertTrue(memoryview(buffer).readonly)
         self.assertTrue(memoryview(message).readonly)
         self.assertEqual(self.other.stats()['mapped_bytes'], MIB)
+        self.assertEqual(message.places, (ripc.IN_SENDER,))
         self.assertEqual(self.ctx.holders()[0]['id'], self.b.id)
         del message
         while buffer.refs > 1:
             self.ctx.poll()
         memoryview(buffer)[:4] = b'anew'
+
+    def test_a_given_buffer_is_copied_if_wanted(self):
+        buffer = self.ctx.buffer(MIB)
+        memoryview(buffer)[:4] = b'true'
+        with ripc.Context(backends='shm', interfaces='lo', copy_given=True) as wary, \
+                wary.service() as reader:
+            self.a.send_long(reader.id, buffer, 20.0, give=True)
+            with reader.receive(20.0) as message:
+                self.assertEqual(message.places, (ripc.IN_POOL,))
+                self.assertEqual(bytes(memoryview(message)[:4]), b'true')
+                self.assertFalse(memoryview(message).readonly)
+                self.assertEqual(wary.stats()['mapped_bytes'], 0)
 
     def test_one_that_was_not_delivered_is_ours(self):
         buffer = self.ctx.buffer(MIB)

@@ -46,7 +46,8 @@ NAMES = {
 }
 # An option is reached by an argument: (method, argument).
 ARGUMENTS = {
-    'RIPC_NO_THREAD': ('Context', 'no_thread'), 'RIPC_INTERRUPTIBLE': ('Context', 'interruptible'),
+    'RIPC_NO_THREAD': ('Context', 'no_thread'), 'RIPC_COPY_GIVEN': ('Context', 'copy_given'),
+    'RIPC_INTERRUPTIBLE': ('Context', 'interruptible'),
     'RIPC_NOWAIT': ('send', 'nowait'), 'RIPC_GIVE': ('send', 'give'),
     'RIPC_ORDERED': ('send', 'ordered'), 'RIPC_WAIT': ('send', 'wait'),
     'RIPC_LEAVE_SLOW': ('send', 'leave_slow'), 'RIPC_SEND_LONG': ('send', 'short'),

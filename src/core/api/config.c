@@ -154,7 +154,8 @@ int ripc__config_take(struct ripc_context *ctx, const struct ripc_config *cfg)
 	if (error)
 		return error;
 	log_from_environment(own);
-	if (own->flags & ~(RIPC_NO_THREAD | RIPC_SINGLE_THREAD | RIPC_INTERRUPTIBLE)) {
+	if (own->flags & ~(RIPC_NO_THREAD | RIPC_SINGLE_THREAD | RIPC_INTERRUPTIBLE |
+			RIPC_COPY_GIVEN)) {
 		ripc__log(ctx, RIPC_LOG_ERROR, "config: unknown flags %#x", own->flags);
 		return -EINVAL;
 	}

@@ -206,30 +206,36 @@ static bool item_map(struct partner *partner, const struct wire_packet *announce
 	return true;
 }
 
-/* Can the network map what was given, and is there no window for it here? */
+/* Can the network map what was given, and is no copy wanted, and no window there for it? */
 static bool may_map(struct partner *partner)
 {
-	const struct device *device = ripc__peer_device(partner->service->ctx, partner->peer);
+	struct ripc_context *ctx = partner->service->ctx;
+	const struct device *device = ripc__peer_device(ctx, partner->peer);
 
-	return device->attr.caps & RIPC_CAP_MAP && !partner->peer->opening &&
-		list_empty(&partner->service->windows);
+	return !(ctx->cfg.flags & RIPC_COPY_GIVEN) && device->attr.caps & RIPC_CAP_MAP &&
+		!partner->peer->opening && list_empty(&partner->service->windows);
 }
 
 struct message *ripc__mapped_message(struct partner *partner, const struct wire_packet *announce)
 {
 	struct ripc_context *ctx = partner->service->ctx;
+	struct ripc_buffer *places;
 	struct message *message;
 	struct iovec *items;
 	uint64_t start = 0;
 
 	if (!may_map(partner))
 		return NULL;
-	message = ripc__message_alloc(ctx, announce->n_items, false);
+	message = ripc__message_alloc(ctx, announce->n_items, true);
 	if (!message)
 		return NULL;
 	items = (struct iovec *)message->public.items;
+	places = (struct ripc_buffer *)message->public.places;
 	for (uint32_t i = 0; i < announce->n_items; i++) {
 		if (item_map(partner, announce, i, start, &items[i])) {
+			places[i].mem = items[i];
+			places[i].place = find(ctx, items[i].iov_base) ? RIPC_IN_SENDER :
+				RIPC_IN_POOL;
 			start += items[i].iov_len;
 			continue;
 		}

@@ -30,7 +30,8 @@ struct world {
 
 enum { LOOP, SHM, UDP };
 
-static void world_open(struct world *world, int index)
+/* flags: of the receiving context, 1. */
+static void world_open_with(struct world *world, int index, uint32_t flags)
 {
 	static char options[40];
 	struct ripc_config cfg = {.size = sizeof(cfg), .flags = RIPC_SINGLE_THREAD | RIPC_NO_THREAD,
@@ -49,9 +50,15 @@ static void world_open(struct world *world, int index)
 		env.arg = world->hub;
 	env.backends = backends[index];
 	for (int i = 0; i < 2; i++) {
+		cfg.flags |= i ? flags : 0;
 		ck_assert_int_eq(ripc__open_in(&cfg, &env, &world->ctx[i]), 0);
 		ck_assert_int_eq(ripc_service_open(world->ctx[i], 0, 0, &world->svc[i]), 0);
 	}
+}
+
+static void world_open(struct world *world, int index)
+{
+	world_open_with(world, index, 0);
 }
 
 static void world_close(struct world *world)
@@ -146,6 +153,15 @@ static void check_bytes(const struct iovec *item, size_t len, uint8_t byte)
 	ck_assert_mem_eq(bytes, bytes + 1, len - 1);
 }
 
+static void check_place(const struct ripc_msg *msg, uint32_t i, enum ripc_place place)
+{
+	ck_assert_ptr_nonnull(msg->places);
+	ck_assert_uint_eq(msg->places[i].place, place);
+	ck_assert_ptr_eq(msg->places[i].mem.iov_base, msg->items[i].iov_base);
+	ck_assert_uint_eq(msg->places[i].mem.iov_len, msg->items[i].iov_len);
+	ck_assert_uint_eq(msg->places[i].cookie, 0);
+}
+
 /* The very first message, too: nothing is copied, and freeing sends the reference home. */
 START_TEST(give__is_read_in_place)
 {
@@ -158,7 +174,7 @@ START_TEST(give__is_read_in_place)
 		uint64_t used = stats_of(&world, 0).pool_used_bytes;
 
 		msg = give(&world, &item, 1);
-		ck_assert_ptr_null(msg->places);
+		check_place(msg, 0, RIPC_IN_SENDER);
 		check_bytes(&msg->items[0], LEN, (uint8_t)i);
 		check_held(&world, LEN);
 		ck_assert_uint_ge(stats_of(&world, 0).pool_used_bytes, LEN);
@@ -209,6 +225,43 @@ START_TEST(long__is_acknowledged_at_once)
 }
 END_TEST
 
+/* The giver writes to what it has given: the receiver sees that, but not in a copy. */
+START_TEST(give__who_can_change_it)
+{
+	static const struct {
+		int world;
+		uint32_t flags;
+		bool changes;
+	} ways[] = {{LOOP, 0, true}, {SHM, 0, true}, {LOOP, RIPC_COPY_GIVEN, false},
+		{SHM, RIPC_COPY_GIVEN, false}, {UDP, 0, false}};
+	bool changes = ways[_i].changes;
+	struct world world;
+	struct ripc_msg *msg;
+	struct iovec item = {.iov_len = LEN};
+
+	world_open_with(&world, ways[_i].world, ways[_i].flags);
+	item.iov_base = buffer(&world, LEN, 1);
+	for (int i = 0; i < 3; i++) {
+		memset(item.iov_base, 1, LEN);
+		ck_assert_int_eq(ripc_buf_ref(world.ctx[0], item.iov_base), 0);
+		msg = give(&world, &item, 1);
+		check_bytes(&msg->items[0], LEN, 1);
+		if (changes)
+			check_place(msg, 0, RIPC_IN_SENDER);
+		else
+			ck_assert_ptr_null(msg->places); /* all in the pool */
+		check_held(&world, changes ? LEN : 0);
+		ck_assert_uint_eq(stats_of(&world, 1).mapped_bytes > 0, changes);
+		memset(item.iov_base, 2, LEN);
+		check_bytes(&msg->items[0], LEN, changes ? 2 : 1);
+		ripc_msg_free(msg);
+		check_held(&world, 0);
+	}
+	ck_assert_int_eq(ripc_buf_free(world.ctx[0], item.iov_base), 0);
+	world_close(&world);
+}
+END_TEST
+
 /* Items of one buffer, of another, and an empty one; some outlive the message. */
 START_TEST(give__items_outlive_the_message)
 {
@@ -228,6 +281,8 @@ START_TEST(give__items_outlive_the_message)
 	memcpy(got, msg->items, sizeof(got));
 	for (int i = 0; i < 3; i++)
 		check_bytes(&got[i], items[i].iov_len, i == 2 ? 2 : 1);
+	for (uint32_t i = 0; i < 4; i++)
+		check_place(msg, i, i == 3 ? RIPC_IN_POOL : RIPC_IN_SENDER);
 	ck_assert_uint_eq(got[3].iov_len, 0);
 	ck_assert_int_eq(ripc_buf_ref(world.ctx[1], (uint8_t *)got[2].iov_base + 7), 0);
 	ripc_msg_free(msg);
@@ -514,6 +569,7 @@ START_TEST(give__goes_on)
 	ck_assert_int_eq(ripc_sendmsg(world.svc[1], &send, NULL), 0);
 	ripc_msg_free(msg);
 	back = take(&world, 0);
+	ck_assert_ptr_null(back->places);
 	check_bytes(&back->items[0], LEN, 8);
 	ripc_msg_free(back);
 	back = take(&world, 1);
@@ -624,6 +680,8 @@ START_TEST(give__header_goes_along)
 	msg = give(&world, items, 3);
 	for (int i = 0; i < 3; i += 2)
 		check_bytes(&msg->items[i], items[i].iov_len, (uint8_t)i);
+	for (uint32_t i = 0; i < 3; i++)
+		check_place(msg, i, i == 2 ? RIPC_IN_SENDER : RIPC_IN_POOL);
 	ck_assert_uint_eq(stats_of(&world, 1).mapped_bytes, LEN);
 	ck_assert_uint_eq(stats_of(&world, 1).mapped_held_bytes, LEN);
 	ripc_msg_free(msg);
@@ -643,6 +701,7 @@ int main(void)
 {
 	const struct suite_loop loops[] = {
 		{ give__is_read_in_place, 2 }, { long__is_acknowledged_at_once, 5 },
+		{ give__who_can_change_it, 5 },
 		{ give__items_outlive_the_message, 2 },
 		{ give__one_buffer_to_many, 2 }, { give__the_same_buffer_again, 2 },
 		{ give__owner_out_of_memory, 2 },
