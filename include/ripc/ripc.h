@@ -16,9 +16,13 @@
  *    deadline by at most one tick (10 ms); only ripc_close() and ripc_call() can miss it by more,
  *    as described there. A function that waits without a timeout says so.
  *  - Every call is safe from any thread, unless the context was opened with
- *    RIPC_SINGLE_THREAD. After fork() every call of the child on a context of the parent returns
- *    -EOWNERDEAD (ripc_poll_timeout(): -1). The child may open contexts of its own. The contents of
- *    the parent's pool buffers and received messages do not exist in the child: the child must not
+ *    RIPC_SINGLE_THREAD. No thread may be cancelled (pthread_cancel()) in a call: a call does not
+ *    disable cancellation, and one that is cut off leaves locks taken. A thread that can be
+ *    cancelled disables that before a call (pthread_setcancelstate()). Calls that wait are ended by
+ *    ripc_wake(), ripc_cancel() and ripc_service_close().
+ *  - After fork() every call of the child on a context of the parent returns -EOWNERDEAD
+ *    (ripc_poll_timeout(): -1). The child may open contexts of its own. The contents of the
+ *    parent's pool buffers and received messages do not exist in the child: the child must not
  *    read or write them. ripc_msg_free() of such a message does nothing there.
  *  - After ripc_service_close(): calls in the service return -ESHUTDOWN. The library keeps the
  *    memory of the last 1,024 closed services of a context, so a thread that is about to call need
@@ -577,9 +581,9 @@ RIPC_API int ripc_receive(struct ripc_service *svc, int timeout_ms, struct ripc_
  * that the waking thread wrote before ripc_wake(). Sends, ripc_call(), and calls that close or
  * drain are not ended, as they must report an outcome; ripc_cancel() ends sends and calls.
  * In a context with RIPC_INTERRUPTIBLE a signal that a thread handles while it waits in
- * ripc_receive(), ripc_ping(), ripc_resolve() or ripc_list() ends that call, too, also with
- * SA_RESTART. No signal during the call is missed. A signal just before the call does not end the
- * call, unless the signal's handler calls ripc_wake().
+ * ripc_receive(), ripc_ping(), ripc_resolve(), ripc_list() or ripc_lister_next() ends that call,
+ * too, also with SA_RESTART. No signal during the call is missed. A signal just before the call
+ * does not end the call, unless the signal's handler calls ripc_wake().
  */
 RIPC_API int ripc_wake(struct ripc_service *svc);
 

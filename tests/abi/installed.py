@@ -15,7 +15,7 @@ import tempfile
 SHARED = ['lib*/**/libripc.so', 'lib*/**/libripc.so.0']
 STATIC = ['lib*/**/libripc.a']
 EXPECTED = ['include/ripc/ripc.h', 'include/ripc/call.h', 'include/ripc/group.h',
-            'include/ripc/stats.h',
+            'include/ripc/list.h', 'include/ripc/stats.h',
             'lib*/**/pkgconfig/libripc.pc', 'bin/ripc', 'bin/ripc-bench',
             'share/man/man1/ripc.1*', 'share/man/man3/ripc_open.3*',
             'share/man/man7/ripc.7*']

@@ -248,30 +248,32 @@ int ripc_lister_close(struct ripc_lister *lister)
 
 /* ---- with a callback --------------------------------------------------------------------- */
 
+/* With the lock. */
 static int walk_begin(struct ripc_context *ctx, int timeout_ms, struct ripc_lister **lister)
 {
-	int error = ripc__enter(ctx);
+	int error = lister_make(ctx, lister);
 
 	if (error)
 		return error;
-	error = lister_make(ctx, lister);
-	if (!error) {
-		(*lister)->walks = true;
-		(*lister)->walker = pthread_self();
-		(*lister)->until_us = ripc__deadline(ctx, timeout_ms);
-	}
-	ripc__leave(ctx);
-	return error;
+	(*lister)->walks = true;
+	(*lister)->walker = pthread_self();
+	(*lister)->until_us = ripc__deadline(ctx, timeout_ms);
+	return 0;
 }
 
-static int walk_take(struct ripc_lister *lister, struct ripc_listing *list)
+/* *lister: NULL before the first time. */
+static int walk_take(struct ripc_context *ctx, int timeout_ms, struct ripc_lister **lister,
+		struct ripc_listing *list)
 {
-	int n = ripc__enter(lister->ctx);
+	int n = ripc__enter(ctx);
 
 	if (n)
 		return n;
-	n = take(lister, lister->until_us, list, WALK_MAX, sizeof(*list));
-	ripc__leave(lister->ctx);
+	if (!*lister)
+		n = walk_begin(ctx, timeout_ms, lister);
+	if (!n)
+		n = take(*lister, (*lister)->until_us, list, WALK_MAX, sizeof(*list));
+	ripc__leave(ctx);
 	return n;
 }
 
@@ -279,19 +281,20 @@ int ripc_list(struct ripc_context *ctx, int timeout_ms,
 		int (*found)(void *arg, const struct ripc_listing *listing), void *arg)
 {
 	struct ripc_listing list[WALK_MAX];
-	struct ripc_lister *lister;
-	int n, total = 0, ended;
+	struct ripc_lister *lister = NULL;
+	int n, total = 0, ended = 0;
+	bool lost = false;
 
 	if (!ctx || !found || timeout_ms < 0)
 		return -EINVAL;
-	ended = walk_begin(ctx, timeout_ms, &lister);
-	if (ended)
-		return ended;
 	do {
-		n = walk_take(lister, list);
+		n = walk_take(ctx, timeout_ms, &lister, list);
+		lost |= n == -ENOMEM;
 		for (int i = 0; i < n && !ended; i++, total++)
 			ended = found(arg, &list[i]);
-	} while (n > 0 && !ended);
+	} while ((n > 0 || (n == -ENOMEM && lister)) && !ended);
+	if (!lister)
+		return n;
 	ripc_lister_close(lister);
-	return n < 0 && n != -EINTR ? n : total;
+	return lost ? -ENOMEM : n < 0 && n != -EINTR ? n : total;
 }

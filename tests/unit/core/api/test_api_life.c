@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 
 #include "api.h"
+#include "ripc/list.h"
 #include "core/engine/enter.h"
 #include "core/objects.h"
 #include "ripc/call.h"
@@ -168,13 +169,18 @@ END_TEST
 START_TEST(close__then_calls)
 {
 	const struct iovec one = item("x", 1);
+	struct ripc_log_message message = {.size = sizeof(message)};
 	struct ripc_msg *msg, *other = NULL;
+	struct ripc_lister *lister = NULL;
 	struct pair pair;
 	void *buf = NULL;
 
 	pair_open(&pair);
 	msg = short_take(&pair);
 	pair_close(&pair);
+	ck_assert_int_eq(ripc_log_next(pair.b.ctx, &message), -ESHUTDOWN);
+	ck_assert_int_eq(ripc_lister_open(pair.b.ctx, &lister), -ESHUTDOWN);
+	ck_assert_ptr_null(lister);
 	ck_assert_int_eq(ripc_receive(pair.b.svc, -1, &other), -ESHUTDOWN);
 	ck_assert_int_eq(ripc_send_short(pair.b.svc, msg->from, &one, 1), -ESHUTDOWN);
 	ck_assert_int_eq(ripc_wake(pair.b.svc), -ESHUTDOWN);

@@ -3,6 +3,7 @@
 #include <sched.h>
 #include <setjmp.h>
 #include <stdatomic.h>
+#include <sys/wait.h>
 
 #include "api.h"
 #include "core/engine/enter.h"
@@ -349,6 +350,32 @@ START_TEST(lister__bad_arguments)
 }
 END_TEST
 
+/* A child has no part in its parent's search, and does not disturb it. */
+START_TEST(lister__in_a_child)
+{
+	struct ripc_log_message message = {.size = sizeof(message)};
+	struct ripc_lister *lister;
+	struct ripc_listing one;
+	struct side side;
+	int status;
+	pid_t child;
+
+	side_open(&side, 0);
+	ck_assert_int_eq(ripc_lister_open(side.ctx, &lister), 0);
+	child = fork();
+	ck_assert_int_ge(child, 0);
+	if (child == 0)
+		_exit(ripc_lister_next(lister, 1000, &one, 1, sizeof(one)) != -EOWNERDEAD ||
+			ripc_lister_close(lister) != -EOWNERDEAD ||
+			ripc_log_next(side.ctx, &message) != -EOWNERDEAD);
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	ck_assert_int_eq(status, 0);
+	ck_assert_int_eq(ripc_lister_next(lister, PATIENCE_MS, &one, 1, sizeof(one)), 1);
+	ck_assert_int_eq(ripc_lister_close(lister), 0);
+	side_close(&side);
+}
+END_TEST
+
 static void *next_once(void *lister)
 {
 	struct ripc_listing one;
@@ -395,7 +422,7 @@ int main(void)
 		list__while_another_thread_lists, list__left_by_longjmp,
 		list__left_by_pthread_exit, list__callback_lists, lister__goes_on_between_calls,
 		lister__nothing_there, lister__any_entry_size, lister__bad_arguments,
-		lister__close_while_in_use, NULL,
+		lister__in_a_child, lister__close_while_in_use, NULL,
 	};
 
 	return suite_run("list", tests);
