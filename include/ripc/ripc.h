@@ -43,14 +43,15 @@
  *    constants: a program must free and pass over messages whose kind it does not know.
  *  - The library installs no handlers, keeps no global state, and prints nothing, unless the
  *    environment asks for it: RIPC_LOG=error, warn, info or debug writes to standard error.
- *  - Callbacks: one rule holds for all. What a callback gets is valid until it returns. It must not
- *    make calls on the context, or on services, messages and buffers of it. It must return: no
- *    exception, longjmp() or pthread_exit() may leave it. ripc_list(), ripc_holders(), ripc_probe()
- *    and ripc_keys_show() call their callback in the calling thread, once for each entry, until it
- *    returns something other than 0: then they return as after the last entry. They hold no lock
- *    meanwhile: if a callback is left all the same, some memory is lost, and the context works on.
- *    The log (ripc_config.log) is called in any thread, perhaps in several at a time, with locks
- *    of the library held. ripc_log_next() and a lister (ripc/list.h) need no callback.
+ *  - Callbacks: one rule holds for all. The arguments of a callback are valid until it returns. It
+ *    must not make calls on the context, or on services, messages and buffers of it. It must
+ *    return: no exception, longjmp() or pthread_exit() may leave it. ripc_list(), ripc_holders(),
+ *    ripc_probe() and ripc_keys_show() call their callback in the calling thread, once for each
+ *    entry, until it returns something other than 0: then they return as after the last entry.
+ *    They hold no lock meanwhile: if a callback is left against the rule, some memory is lost, and
+ *    the context works on. The log (ripc_config.log) is called in any thread, perhaps in several at
+ *    a time, with locks of the library held. ripc_log_next() and a lister (ripc/list.h) need no
+ *    callback.
  */
 #ifndef RIPC_H
 #define RIPC_H
@@ -137,7 +138,7 @@ enum ripc_place {
 #define RIPC_NO_THREAD     1u /* no progress thread: the application calls ripc_poll() */
 #define RIPC_SINGLE_THREAD 2u /* one thread uses the context: no locks; implies NO_THREAD */
 #define RIPC_INTERRUPTIBLE 4u /* signals end calls that wait: see ripc_wake() */
-#define RIPC_COPY_GIVEN    8u /* copy what partners give: no item is RIPC_IN_SENDER */
+#define RIPC_COPY_GIVEN    8u /* copy messages of RIPC_GIVE: no item is RIPC_IN_SENDER */
 
 /* ripc_send.flags */
 #define RIPC_SEND_LONG 1u /* a long message; without it a short one */
@@ -612,8 +613,8 @@ RIPC_API int ripc_ping(struct ripc_service *svc, uint64_t to, int timeout_ms, ui
 /*
  * Takes the oldest message of the context's log that no earlier call has taken: fills *message,
  * whose size the caller has set. The context keeps the last 64 messages, of all levels. Earlier
- * ones are lost: the next message tells how many. The log callback and RIPC_LOG get each message,
- * too, and only they get those of an ripc_open() that fails. Does not block.
+ * ones are lost, and the next message has their number. The log callback and RIPC_LOG get each
+ * message, too, and only they get those of an ripc_open() that fails. Does not block.
  *  -EAGAIN  no message is left     -EINVAL, -E2BIG  the size is wrong
  */
 RIPC_API int ripc_log_next(struct ripc_context *ctx, struct ripc_log_message *message);

@@ -141,7 +141,7 @@ struct holders {
 	bool no_memory;
 };
 
-/* Without Python, which may free a message meanwhile: no callback may do that. */
+/* Does not call Python, which could free a message meanwhile: a callback must not do that. */
 static int add_holder(void *arg, const struct ripc_holder *holder)
 {
 	struct holders *holders = arg;

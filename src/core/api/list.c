@@ -105,7 +105,7 @@ static bool has_news(void *arg)
 	return lister->first < lister->n || lister->lost;
 }
 
-/* Moves what was found into list. -ENOMEM: something was lost, and nothing else is left. */
+/* Moves found services into list. -ENOMEM: some were lost, and no others are left. */
 static int hand_over(struct ripc_lister *lister, struct ripc_listing *list, uint32_t max,
 		size_t entry_size)
 {
@@ -122,7 +122,7 @@ static int hand_over(struct ripc_lister *lister, struct ripc_listing *list, uint
 	return -ENOMEM;
 }
 
-/* With the lock. How many entries, at the deadline 0; or -EINTR, -ENOMEM. */
+/* With the lock. Returns how many entries it has filled, 0 at the deadline; or -EINTR, -ENOMEM. */
 static int take(struct ripc_lister *lister, uint64_t deadline_us, struct ripc_listing *list,
 		uint32_t max, size_t entry_size)
 {
@@ -137,7 +137,7 @@ static int take(struct ripc_lister *lister, uint64_t deadline_us, struct ripc_li
 
 /* ---- listers ----------------------------------------------------------------------------- */
 
-/* The resolver looks no more. */
+/* Ends the resolver's part. */
 static void search_end(struct ripc_lister *lister)
 {
 	struct ripc_context *ctx = lister->ctx;
@@ -156,7 +156,7 @@ static void lister_free(struct ripc_lister *lister)
 	free(lister);
 }
 
-/* A walk whose callback has not returned in time, or never will. */
+/* Ends the search of a walk whose callback has not returned in time, or never will. */
 static void walk_leave(struct ripc_lister *lister)
 {
 	bool is_ours = pthread_equal(lister->walker, pthread_self());

@@ -12,7 +12,7 @@ struct ripc_context;
 struct said;
 
 struct log {
-	struct ripc__mutex lock; /* the context's may be taken or not */
+	struct ripc__mutex lock; /* threads log with and without the context's lock */
 	struct said *last;       /* a ring; NULL: nothing was said, or there was no memory */
 	uint64_t n_said, n_taken; /* n_taken: with those that were lost */
 	uint64_t n_lost;         /* since the last one that was taken */
