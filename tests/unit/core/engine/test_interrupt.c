@@ -3,6 +3,9 @@
 #include <signal.h>
 
 #include "api.h"
+#include "ripc/list.h"
+
+#define AN_HOUR_MS 3600000 /* longer than a test may take: only a signal ends it */
 
 /* The thread sanitizer holds back signals of a thread that sleeps on a futex by itself. */
 #ifdef __SANITIZE_THREAD__
@@ -17,10 +20,39 @@ struct caller {
 	struct ripc_context *ctx;
 	struct ripc_service *svc;
 	uint64_t whom; /* it pings, or looks for */
-	enum { RECEIVES, PINGS, RESOLVES } what;
+	enum { RECEIVES, PINGS, RESOLVES, LISTS, LISTS_BY_LISTER } what;
 	atomic_int result;
 	atomic_bool done;
 };
+
+static int seen_nothing(void *arg, const struct ripc_listing *listing)
+{
+	(void)arg;
+	(void)listing;
+	return 0;
+}
+
+/* ripc_list() returns how many services it has found. */
+static int list(struct ripc_context *ctx)
+{
+	int n = ripc_list(ctx, AN_HOUR_MS, seen_nothing, NULL);
+
+	return n < 0 ? n : -EINTR;
+}
+
+static int list_by_lister(struct ripc_context *ctx)
+{
+	struct ripc_lister *lister;
+	struct ripc_listing one;
+	int n;
+
+	ck_assert_int_eq(ripc_lister_open(ctx, &lister), 0);
+	do
+		n = ripc_lister_next(lister, AN_HOUR_MS, &one, 1, sizeof(one));
+	while (n > 0);
+	ck_assert_int_eq(ripc_lister_close(lister), 0);
+	return n;
+}
 
 static void *caller_main(void *arg)
 {
@@ -33,6 +65,10 @@ static void *caller_main(void *arg)
 		result = ripc_ping(caller->svc, caller->whom, PATIENCE_MS, &rtt_ns);
 	else if (caller->what == RESOLVES)
 		result = ripc_resolve(caller->ctx, caller->whom, PATIENCE_MS);
+	else if (caller->what == LISTS)
+		result = list(caller->ctx);
+	else if (caller->what == LISTS_BY_LISTER)
+		result = list_by_lister(caller->ctx);
 	else
 		result = ripc_receive(caller->svc, -1, &msg);
 	ripc_msg_free(msg);
@@ -268,7 +304,7 @@ START_TEST(interruptible__ends_by_a_signal)
 	side_open(&silent, RIPC_NO_THREAD);
 	caller.whom = silent.id;
 	handle_signals(NULL);
-	for (int what = RECEIVES; what <= RESOLVES; what++) {
+	for (int what = RECEIVES; what <= LISTS_BY_LISTER; what++) {
 		caller_start(&caller, &pair.a, what);
 		signal_until_done(&caller);
 	}
