@@ -43,6 +43,10 @@ struct ripc_request {
  * repeats such a request also when its outcome is unknown, or when the server that had it ends. It
  * travels as a short message if it fits into one, which takes fewer packets.
  *
+ * A reply has room of its own: it does not wait for messages of the server that svc has not read,
+ * or that wait to be sent to svc. For each open request at most one reply of a server is received
+ * at a time; a reply that no open request waits for is refused. Only a full pool delays a reply.
+ *
  * *outcome (outcome may be NULL) is always set to the outcome of the request. If the request was
  * sent several times, *outcome is RIPC_DELIVERED if one of them was delivered, else RIPC_UNKNOWN if
  * the outcome of one of them is unknown.
@@ -80,8 +84,9 @@ RIPC_API int ripc_call(struct ripc_service *svc, const struct ripc_request *requ
  * ripc_receive(). Until then the items and return buffers (not the arrays) must stay untouched,
  * also after ripc_cancel(). The message's fields request_cookie and cookie are the request's
  * cookie, status is what ripc_call() would return, and outcome is what ripc_call() would set
- * *outcome to. If no reply arrived, from is the ID of the request, and n_items is 0. A negative
- * return: no RIPC_REPLY follows, and nothing was sent.
+ * *outcome to. If no reply arrived, from is the ID of the request, and n_items is 0. ripc_receive()
+ * hands it out after the messages that svc received before it. A negative return: no RIPC_REPLY
+ * follows, and nothing was sent.
  */
 RIPC_API int ripc_call_start(struct ripc_service *svc, const struct ripc_request *request);
 

@@ -494,8 +494,8 @@ RIPC_API int ripc_send_short(struct ripc_service *svc, uint64_t to, const struct
  *              key may not be that service. Replies (ripc_reply(), reply_to) need no right
  *  -EPROTONOSUPPORT  the partner speaks another version of the protocol: both need the same libripc
  * The message waits while the receiver has much that it has not read, or has read and not freed,
- * and while 64 other long messages of svc to that partner are under way. The deadline counts from
- * the call on, also during that wait.
+ * and while 64 other long messages of svc to that partner, but replies, are under way. The deadline
+ * counts from the call on, also during that wait.
  * After -ECONNRESET the items must not be changed until a NOTICE with status 0 arrives at svc. That
  * NOTICE has cookie 0, like the NOTICE "try again" (ripc_receive()). A program that must tell the
  * two apart uses ripc_sendmsg() with a cookie.

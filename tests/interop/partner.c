@@ -5,11 +5,12 @@
  *
  *   short TO BYTES ITEMS        sends a short message
  *   long TO BYTES ITEMS LEND ORDERED COOKIE MS   a long one; LEND 1: with a return buffer
+ *   call TO BYTES COOKIE MS   makes a request
  *   cancel COOKIE   ping TO   resolve TO   open NAME (and close it)
  *   join TO   leave TO          a group
  *
  * TO and NAME are names of services; TO with "@" before it is the name of a group. A message that
- * can be answered is sent back as a long one.
+ * can be answered is sent back as a long one, and a request as its reply.
  */
 #include <errno.h>
 #include <poll.h>
@@ -19,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ripc/call.h"
 #include "ripc/group.h"
 #include "ripc/ripc.h"
 
@@ -73,7 +75,14 @@ static void answer(struct partner *partner, const struct ripc_msg *msg)
 	struct ripc_send send = {.size = sizeof(send), .to = msg->from, .items = msg->items,
 		.n_items = msg->n_items, .flags = RIPC_SEND_LONG, .reply_to = msg->reply};
 
-	printf("answered %d\n", ripc_sendmsg(partner->service, &send, NULL));
+	printf("answered %d\n", msg->kind == RIPC_REQUEST ?
+		ripc_reply(partner->service, msg, msg->items, msg->n_items, 0) :
+		ripc_sendmsg(partner->service, &send, NULL));
+}
+
+static const char *name_of(const struct ripc_msg *msg)
+{
+	return msg->kind == RIPC_REQUEST ? "request" : msg->kind == RIPC_SHORT ? "short" : "long";
 }
 
 /* To what the message came. */
@@ -92,8 +101,11 @@ static void tell(struct partner *partner, struct ripc_msg *msg)
 	if (msg->kind == RIPC_COMPLETION || msg->kind == RIPC_NOTICE) {
 		printf("%s %llu %d %d\n", msg->kind == RIPC_NOTICE ? "notice" : "completion",
 			(unsigned long long)msg->cookie, (int)msg->outcome, msg->status);
+	} else if (msg->kind == RIPC_REPLY) {
+		printf("reply %llu %d %zu %s\n", (unsigned long long)msg->request_cookie,
+			msg->status, len, right ? "right" : "wrong");
 	} else {
-		printf("%s %016llx %u %zu %s %s\n", msg->kind == RIPC_SHORT ? "short" : "long",
+		printf("%s %016llx %u %zu %s %s\n", name_of(msg),
 			(unsigned long long)msg->from, msg->n_items, len, right ? "right" : "wrong",
 			place(msg));
 		if (msg->reply)
@@ -119,6 +131,20 @@ static int send_long(struct partner *partner, uint64_t to, const char *rest)
 	send.flags |= ordered ? RIPC_ORDERED : 0;
 	send.cookie = back.cookie = cookie;
 	return ripc_sendmsg(partner->service, &send, NULL);
+}
+
+static int call(struct partner *partner, uint64_t to, const char *rest)
+{
+	struct iovec items[ITEMS_MAX];
+	struct ripc_request request = {.size = sizeof(request), .to = to, .items = items};
+	unsigned int bytes, cookie, ms;
+
+	if (sscanf(rest, "%u %u %u", &bytes, &cookie, &ms) != 3)
+		return -EINVAL;
+	request.n_items = cut(partner, bytes, 1, items);
+	request.cookie = cookie;
+	request.timeout_ms = (int32_t)ms;
+	return ripc_call_start(partner->service, &request);
 }
 
 static int send_short(struct partner *partner, uint64_t to, const char *rest)
@@ -152,6 +178,8 @@ static int obey(struct partner *partner, const char *verb, const char *name, con
 		return send_short(partner, to, rest);
 	if (strcmp(verb, "long") == 0)
 		return send_long(partner, to, rest);
+	if (strcmp(verb, "call") == 0)
+		return call(partner, to, rest);
 	if (strcmp(verb, "cancel") == 0)
 		return ripc_cancel(partner->service, strtoull(name, NULL, 10));
 	if (strcmp(verb, "ping") == 0)

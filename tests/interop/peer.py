@@ -51,8 +51,20 @@ class Partner:
         self.given, self.token, self.returned = number(), 0, False
         self.proof, self.unasked, self.context = 0, 0, 0
         self.shorts = self.longs = 0
+        self.replies = w.REPLIES_FROM
         self.unresolved, self.sent, self.coming, self.done = set(), {}, {}, {}
         self.seen, self.stamp, self.stamp_at = set(), 0, 0
+
+    def oldest(self, number):
+        """Of the row of that number."""
+        return min((n for n in self.unresolved if w.is_of_reply(n) == w.is_of_reply(number)), default=number)
+
+    def next_long(self, call):
+        if w.is_reply(call):
+            self.replies += 1
+            return self.replies
+        self.longs += 1
+        return self.longs
 
     def echo(self):
         """The last stamp and what has passed since."""
@@ -262,10 +274,9 @@ class Peer:
 
     def long(self, partner, items, first=None, sum_right=True, order=False, **parts):
         """Begins a long message; what becomes of it stands in the result's `status`."""
-        partner.longs += 1
         data = b''.join(items)
         unasked = min(len(data), partner.unasked, 1100) if first is None else first
-        out = Bag(number=partner.longs, data=data, lengths=[len(x) for x in items], unasked=unasked,
+        out = Bag(number=partner.next_long(parts.get('call')), data=data, lengths=[len(x) for x in items], unasked=unasked,
                   sum=w.crc32c(data) ^ (not sum_right), reached=unasked, status=None, pulls=0, busy=0, parts=parts,
                   at=0, wait=0.05)
         if order:
@@ -279,7 +290,7 @@ class Peer:
 
     def announce(self, partner, out):
         whole = out.unasked == len(out.data)
-        body = w.ANNOUNCE_PART.pack(len(out.data), min(partner.unresolved), len(out.lengths), out.unasked,
+        body = w.ANNOUNCE_PART.pack(len(out.data), partner.oldest(out.number), len(out.lengths), out.unasked,
                                     out.sum if whole else 0, 0, now_us(), partner.echo())
         body += struct.pack(f'<{len(out.lengths)}Q', *out.lengths)
         out.at = time.monotonic()
@@ -294,7 +305,7 @@ class Peer:
             start = stop
 
     def cancel(self, partner, out):
-        self.send(partner, w.CANCEL, out.number, struct.pack('<Q', min(partner.unresolved)))
+        self.send(partner, w.CANCEL, out.number, struct.pack('<Q', partner.oldest(out.number)))
 
     # -- what comes
 
@@ -372,6 +383,9 @@ class Peer:
             self.member.on_stream(partner, p)
 
     def on_announce(self, partner, p):
+        rows = {w.is_reply(p.call), w.is_of_reply(p.number), w.is_of_reply(p.oldest)}
+        if len(rows) > 1 or p.oldest > p.number:
+            self.malformed.append(('row', p.number, p.oldest))
         if p.number in partner.done:
             self.answer(partner, p.number, partner.done[p.number])
             return
@@ -385,7 +399,8 @@ class Peer:
         long = partner.coming.get(p.number)
         if not long:
             long = Bag(number=p.number, data=bytearray(p.total), have=[], lengths=p.lengths, sum=None, limit=p.unasked,
-                       at=time.monotonic(), lends=p.lends, replies=p.replies, previous=p.previous, pulled=0, holes=0)
+                       at=time.monotonic(), lends=p.lends, replies=p.replies, call=p.call, previous=p.previous, pulled=0,
+                       holes=0)
             partner.coming[p.number] = long
         if len(p.payload) == p.total and p.flags & w.LAST:
             long.sum = p.sum
@@ -418,7 +433,7 @@ class Peer:
             partner.done[long.number] = 0 if right else w.EBADMSG
             if right:
                 self.came.append(Bag(kind='long', partner=partner, number=long.number, lengths=long.lengths,
-                                     data=bytes(long.data), lends=long.lends, replies=long.replies,
+                                     data=bytes(long.data), lends=long.lends, replies=long.replies, call=long.call,
                                      previous=long.previous, pulled=long.pulled, holes=long.holes))
             self.answer(partner, long.number, partner.done[long.number])
         elif have + WINDOW // 2 > long.limit and long.limit < total or not long.pulled:
@@ -451,7 +466,7 @@ class Peer:
     def on_pull(self, partner, p):
         out = partner.sent.get(p.number)
         if out and out.status is not None:
-            self.send(partner, w.CANCEL, p.number, struct.pack('<Q', min([*partner.unresolved, p.number])))
+            self.send(partner, w.CANCEL, p.number, struct.pack('<Q', min(partner.oldest(p.number), p.number)))
         if not out or out.status is not None:
             return
         out.pulls += 1

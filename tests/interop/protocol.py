@@ -14,6 +14,7 @@ NAMES = dict(enumerate('SHORT ANNOUNCE DATA PULL ANSWER CANCEL HELLO_ONLY RETRY 
 NAMES.update({QUESTION: 'QUESTION', RECORD: 'RECORD', WITHDRAWN: 'WITHDRAWN', NOBODY: 'NOBODY', DIGEST: 'DIGEST'})
 QUESTION_BYTES = 1100
 BLOBS = {1: (4, 4), 2: (24, 24), 4: (32, 32), 5: (20, 20), 6: (9, 64), 129: (44, 44)}  # lengths by backend
+REPLIES_FROM = 2 ** 63  # numbers above are those of replies
 ECANCELED, EBADMSG, EMSGSIZE, ENOBUFS, ESHUTDOWN, ETIMEDOUT = 125, 74, 90, 105, 108, 110
 
 HELLO_IN = {SHORT, ANNOUNCE, DATA, PULL, ANSWER, CANCEL, HELLO_ONLY, ECHO, ECHO_REPLY, STREAM, HEARD}
@@ -24,6 +25,15 @@ HEADER = struct.Struct('<BBHIQQQQ')
 HELLO_PART, ACK_PART = struct.Struct('<QQQQQII'), struct.Struct('<QIQI')
 ANNOUNCE_PART, DATA_PART, PULL_PART = struct.Struct('<QQIIIIII'), struct.Struct('<QI'), struct.Struct('<QQIIII')
 RESOLVE = struct.Struct('<BBBBIQQQ16sQ')
+
+
+def is_of_reply(number):
+    return number > REPLIES_FROM
+
+
+def is_reply(call):
+    """Is this the extension CALL of a reply?"""
+    return bool(call) and call[0] in (2, 3)
 
 
 class Malformed(Exception):

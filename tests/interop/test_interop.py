@@ -333,6 +333,34 @@ def lends_there(test):
         test.came(kind, size)
 
 
+def calls_back(test):
+    """The program makes requests, short and long ones; the peer replies, with numbers of the replies' row."""
+    for cookie, size in enumerate((1, 300, BIG)):
+        assert test.order(f'call interop.peer {size} {cookie} 40000') == 0
+        request = test.message('long', size)
+        assert request.call[0] == 1 and request.number < w.REPLIES_FROM
+        reply = test.peer.long(test.partner, cut(size), replies=request.lends, call=(2, 0))
+        assert reply.number > w.REPLIES_FROM and test.outcome(reply) == 0
+        assert test.expect(f'reply {cookie} ') == f'0 {size} right'
+        late = test.peer.long(test.partner, cut(size), replies=request.lends, call=(2, 0))
+        assert test.outcome(late) == w.ECANCELED
+    assert test.order('call interop.peer 1 9 40000') == 0
+    lends = test.message('long', 1).lends
+    assert test.outcome(test.peer.long(test.partner, [b''], replies=lends, call=(3, 33))) == 0
+    assert test.expect('reply 9 ').startswith('-33 ')
+
+
+def calls_there(test):
+    """The peer makes requests; the program replies, with numbers of the replies' row."""
+    for size in (1, 300, BIG):
+        request = test.peer.long(test.partner, cut(size), lends=4000 + size, call=(1, 0))
+        assert test.outcome(request) == 0
+        test.came('request', size)
+        test.expect('answered 0')
+        reply = test.message('long', size)
+        assert reply.number > w.REPLIES_FROM and reply.replies == 4000 + size and reply.call == (2, 0)
+
+
 def ordered_there(test):
     """What is announced before its turn waits, and is answered with PULL."""
     peer, partner = test.peer, test.partner
@@ -578,10 +606,9 @@ def local(test):
 
 
 TWO_HOSTS = (registration, questions, digest, strangers, contact, shorts_there, longs_there, checksums, gaps_there,
-             lends_there, ordered_there, cancels_there, shorts_back, longs_back, gaps_back, refused_back,
-             busy_back, lends_back, ordered_back, cancel_back, silence_back, *many.STEPS, echoes, moves, forgotten, successor, versions, six,
-             six_finds, six_is_found,
-             goodbye_there, goodbye_back)
+             lends_there, calls_there, ordered_there, cancels_there, shorts_back, longs_back, gaps_back, refused_back,
+             busy_back, lends_back, calls_back, ordered_back, cancel_back, silence_back, *many.STEPS, echoes, moves,
+             forgotten, successor, versions, six, six_finds, six_is_found, goodbye_there, goodbye_back)
 
 
 def run(test, steps):

@@ -121,8 +121,8 @@ def begun_there(test):
 
 
 STEPS = (bare.registration, bare.questions, unmarked, contact, bare.shorts_there, bare.longs_there, bare.gaps_there,
-         bare.lends_there, bare.ordered_there, bare.cancels_there, bare.shorts_back, bare.longs_back, bare.gaps_back,
-         bare.lends_back, bare.ordered_back, bare.echoes, replays, new_keys, unknown, begun_there, bare.goodbye_there)
+         bare.lends_there, bare.calls_there, bare.ordered_there, bare.cancels_there, bare.shorts_back, bare.longs_back,
+         bare.gaps_back, bare.lends_back, bare.calls_back, bare.ordered_back, bare.echoes, replays, new_keys, unknown, begun_there, bare.goodbye_there)
 FEW_STEPS = (bare.registration, contact, bare.shorts_there, bare.longs_there, bare.shorts_back, bare.longs_back, replays,
              new_keys, unknown, begun_there)
 

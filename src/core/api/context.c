@@ -453,7 +453,7 @@ static bool nothing_outgoing(void *arg)
 	list_for_each(node, &ctx->partners) {
 		struct partner *partner = list_entry(node, struct partner, node);
 
-		if (!list_empty(&partner->outgoing))
+		if (ripc__has_outgoing(partner))
 			return false;
 	}
 	return true;

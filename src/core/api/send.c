@@ -286,7 +286,7 @@ static struct outgoing *outgoing_with(struct ripc_service *svc, uint64_t cookie,
 
 		if (partner->service != svc)
 			continue;
-		list_for_each(out, &partner->outgoing) {
+		list_for_each(out, &partner->longs.outgoing) {
 			struct outgoing *outgoing = list_entry(out, struct outgoing, node);
 
 			if (outgoing->cookie == cookie && !outgoing->call.kind &&

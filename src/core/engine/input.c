@@ -129,7 +129,7 @@ static void input_retry(struct ripc_context *ctx, struct partner *partner,
 	if (!repeat)
 		return;
 	ripc__held_send(partner);
-	if (!partner->held && list_empty(&partner->outgoing)) {
+	if (!partner->held && !ripc__has_outgoing(partner)) {
 		struct wire_packet hello = {0};
 
 		ripc__partner_header(partner, &hello, WIRE_HELLO_ONLY);

@@ -26,9 +26,13 @@ static bool is_about(struct ripc_context *ctx, struct device *device,
 }
 
 /* Are questions or long messages on their way, which the partner may have accepted? */
-static bool may_answer(const struct partner *partner)
+static bool may_answer(struct partner *partner)
 {
-	return partner->n_asked || ripc__oldest_sent(partner) != partner->long_next;
+	for_each_row(longs, partner) {
+		if (ripc__oldest_sent(longs) != longs->next)
+			return true;
+	}
+	return partner->n_asked;
 }
 
 /*

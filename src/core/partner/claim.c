@@ -235,7 +235,7 @@ static void ask_again(struct partner *partner)
 
 static bool is_wanted(const struct partner *partner)
 {
-	return partner->current && (partner->held || !list_empty(&partner->outgoing));
+	return partner->current && (partner->held || ripc__has_outgoing(partner));
 }
 
 static void proving_fire(void *owner, struct ripc__timer *timer)

@@ -22,16 +22,23 @@
 /* Does nothing wait for it, or on it? */
 static bool is_idle(const struct partner *partner)
 {
-	return partner->peer && list_empty(&partner->outgoing) && !partner->held &&
+	return partner->peer && !ripc__has_outgoing(partner) && !partner->held &&
 		list_empty(&partner->incoming) && !partner->ack_number && !partner->queued &&
 		!partner->n_asked;
+}
+
+/* Are the states of long messages of this row known, of which the first has this number? */
+static bool has_states(const struct longs *longs, uint64_t first)
+{
+	return longs->in_delivered || longs->in_refused || longs->in_oldest > first;
 }
 
 /* Would a message that it has sent be taken for a new one, were it forgotten? */
 static bool has_memory(const struct partner *partner)
 {
-	return partner->dead || partner->shorts_in.top || partner->in_delivered ||
-		partner->in_refused || partner->in_oldest > 1;
+	return partner->dead || partner->shorts_in.top ||
+		has_states(&partner->longs, 1) || (partner->replies &&
+		has_states(partner->replies, WIRE_REPLIES + 1));
 }
 
 static bool may_be_forgotten(const struct partner *partner)

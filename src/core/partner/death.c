@@ -207,11 +207,16 @@ bool ripc__death_is_known(const struct ripc_service *service, uint64_t incarnati
 	return place > 0;
 }
 
-/* What became of all that the partner has sent: nothing else of it will ever be delivered. */
+/*
+ * What became of all that the partner has sent, but replies, whose sender is told nothing: nothing
+ * else of it will ever be delivered.
+ */
 static struct wire_ack last_words(const struct partner *partner)
 {
-	return (struct wire_ack){.number = partner->in_oldest + LONGS_MAX, .status = ESHUTDOWN,
-		.also = partner->in_delivered};
+	const struct longs *longs = &partner->longs;
+
+	return (struct wire_ack){.number = longs->in_oldest + LONGS_MAX, .status = ESHUTDOWN,
+		.also = longs->in_delivered};
 }
 
 /*
@@ -221,7 +226,8 @@ static struct wire_ack last_words(const struct partner *partner)
 static int times_of(const struct partner *partner)
 {
 	struct ripc_context *ctx = partner->service->ctx;
-	bool lacks = partner->in_delivered && ctx->now_us - partner->used_us < ASKS_AGAIN_US &&
+	bool lacks = partner->longs.in_delivered &&
+		ctx->now_us - partner->used_us < ASKS_AGAIN_US &&
 		!(ripc__peer_device(ctx, partner->peer)->attr.caps & RIPC_CAP_RELIABLE);
 
 	return lacks ? 1 + GOODBYES_AGAIN : 1;

@@ -392,7 +392,7 @@ static bool is_of_this_context(const struct ripc_context *ctx, const struct part
 
 static bool is_waited_for(const struct ripc_context *ctx, const struct partner *partner)
 {
-	return !list_empty(&partner->outgoing) || partner->n_asked ||
+	return ripc__has_outgoing(partner) || partner->n_asked ||
 		ctx->now_us - partner->used_us < IDLE_US;
 }
 

@@ -30,6 +30,29 @@
 
 #define CLAIMED_US   1000000u /* a partner heard so lately is seldom doubted for a claim */
 
+/* Its numbers are those after before. */
+static void row_begin(const struct ripc_service *service, struct longs *longs, uint64_t before)
+{
+	longs->next = before + service->numbers + 1;
+	longs->in_oldest = before + 1;
+	list_init(&longs->outgoing);
+}
+
+struct longs *ripc__longs_open(struct partner *partner, uint64_t number)
+{
+	struct longs *longs = ripc__longs_of(partner, number);
+
+	if (longs)
+		return longs;
+	longs = calloc(1, sizeof(*longs));
+	if (!longs)
+		return NULL;
+	row_begin(partner->service, longs, WIRE_REPLIES);
+	partner->replies = longs;
+	ripc__pair_begin(partner);
+	return longs;
+}
+
 struct partner *ripc__partner_alloc(struct ripc_service *service, uint64_t id)
 {
 	struct ripc_context *ctx = service->ctx;
@@ -46,11 +69,10 @@ struct partner *ripc__partner_alloc(struct ripc_service *service, uint64_t id)
 	partner->id = id;
 	partner->used_us = ctx->now_us;
 	/* The partner may remember numbers from before we forgot it: none is used twice. */
-	partner->short_next = partner->long_next = service->numbers + 1;
-	partner->in_oldest = 1;
+	partner->short_next = service->numbers + 1;
+	row_begin(service, &partner->longs, 0);
 	partner->proven = ctx->proves;
 	partner->unasked = UNASKED_BYTES;
-	list_init(&partner->outgoing);
 	list_init(&partner->incoming);
 	list_init(&partner->ack_node);
 	if (ripc__token_give(partner)) {
@@ -70,13 +92,18 @@ static void partner_free_alone(struct partner *partner)
 
 	if (partner->service->numbers < partner->short_next)
 		partner->service->numbers = partner->short_next;
-	if (partner->service->numbers < partner->long_next)
-		partner->service->numbers = partner->long_next;
+	for_each_row(longs, partner) {
+		uint64_t next = longs->next & ~WIRE_REPLIES;
+
+		if (partner->service->numbers < next)
+			partner->service->numbers = next;
+		free(longs->reasons);
+	}
+	free(partner->replies);
 	list_remove(&partner->node);
 	list_remove(&partner->ack_node);
 	ctx->stats.partners--;
 	ripc__token_take_back(partner);
-	free(partner->reasons);
 	free(partner);
 }
 
@@ -206,7 +233,7 @@ void ripc__partners_sweep(struct ripc_context *ctx)
 
 		if (ctx->now_us - partner->used_us < PARTNER_IDLE_US)
 			return;
-		if (list_empty(&partner->outgoing) && list_empty(&partner->incoming) &&
+		if (!ripc__has_outgoing(partner) && list_empty(&partner->incoming) &&
 				partner->queued == 0 && partner->n_asked == 0)
 			ripc__partner_free(partner);
 		else

@@ -28,12 +28,13 @@ void ripc__partner_header_bare(struct partner *partner, struct wire_packet *pack
 static struct wire_ack ack_take(struct partner *partner)
 {
 	struct wire_ack ack = {.number = partner->ack_number, .status = partner->ack_status};
-	int64_t shift = (int64_t)(partner->in_oldest + 64 - ack.number);
+	const struct longs *longs = ripc__longs_of(partner, ack.number);
+	int64_t shift = (int64_t)(longs->in_oldest + 64 - ack.number);
 
 	if (shift >= 0 && shift < 64)
-		ack.also = partner->in_delivered << shift;
+		ack.also = longs->in_delivered << shift;
 	else if (shift < 0 && shift > -64)
-		ack.also = partner->in_delivered >> -shift;
+		ack.also = longs->in_delivered >> -shift;
 	partner->ack_number = 0;
 	list_remove(&partner->ack_node);
 	return ack;
@@ -143,7 +144,8 @@ void ripc__ack_queue(struct partner *partner, uint64_t number, int status)
 {
 	struct ripc_context *ctx = partner->service->ctx;
 
-	if (partner->ack_number && status == 0) {
+	if (partner->ack_number && status == 0 &&
+			(partner->ack_number < WIRE_REPLIES) == (number < WIRE_REPLIES)) {
 		if (partner->ack_number < number)
 			partner->ack_number = number;
 		return;

@@ -188,7 +188,7 @@ void ripc__partner_revive(struct partner *partner)
 /* The partner has understood nothing of what we sent: no message was delivered, for certain. */
 void ripc__partner_aborted(struct partner *partner)
 {
-	if (list_empty(&partner->outgoing) && !partner->held)
+	if (!ripc__has_outgoing(partner) && !partner->held)
 		return; /* nothing is told twice */
 	ripc__log(partner->service->ctx, RIPC_LOG_WARN, "service %016llx speaks another version of "
 		"the protocol: sends to it fail", (unsigned long long)partner->id);
@@ -232,7 +232,7 @@ void ripc__partner_refused(struct partner *partner, bool is_hello)
 	if (ripc__refused_waits(partner))
 		return;
 	partner->refuses = true;
-	if (list_empty(&partner->outgoing) && !partner->held)
+	if (!ripc__has_outgoing(partner) && !partner->held)
 		return;
 	say_refused(partner);
 	partner->service->ctx->up->sends_fail(partner, -EACCES);
@@ -249,8 +249,10 @@ size_t ripc__partners_bytes(struct ripc_context *ctx)
 	list_for_each(node, &ctx->partners) {
 		struct partner *partner = list_entry(node, struct partner, node);
 
-		bytes += sizeof(*partner) + (partner->reasons ? 64 : 0) +
-			ctx->up->waiting_bytes(partner);
+		bytes += sizeof(*partner) + ctx->up->waiting_bytes(partner) +
+			(partner->replies ? sizeof(*partner->replies) : 0);
+		for_each_row(longs, partner)
+			bytes += longs->reasons ? LONGS_MAX : 0;
 	}
 	return bytes;
 }

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "core/objects.h"
+#include "core/wire/wire.h"
 #include "util/list.h"
 
 struct held;
@@ -17,7 +18,7 @@ struct ripc_context;
 struct ripc_service;
 struct wire_packet;
 
-#define LONGS_MAX          64u    /* long messages in progress from one partner to another */
+#define LONGS_MAX          64u    /* long messages of a row in progress from one to another */
 #define PARTNER_IDLE_US    60000000u  /* an idle partner is forgotten; > proof and packet life */
 #define PARTNERS_MAX       65536u
 #define ACK_DELAY_US       1000u  /* an ack waits so long for a packet to ride on */
@@ -25,6 +26,18 @@ struct wire_packet;
 /* Which numbers have come: the highest; bit i: top - i has. Numbers 64 and more below are late. */
 struct numbers {
 	uint64_t top, seen;
+};
+
+/*
+ * Long messages between a service and a partner that are numbered together. Replies have a row of
+ * numbers of their own, so that they never wait for messages that find no room at the receiver.
+ */
+struct longs {
+	struct list outgoing;     /* ours, in number's order */
+	uint64_t next;            /* number of our next one */
+	uint64_t in_oldest;       /* the partner's oldest unresolved one */
+	uint64_t in_delivered, in_refused; /* bit i: number in_oldest + i */
+	uint8_t *reasons;         /* errno of refused ones, [number % 64]; NULL: none yet */
 };
 
 enum partner_state {
@@ -67,12 +80,11 @@ struct partner {
 	uint64_t proof;
 	uint64_t short_next;      /* number of our next short */
 	struct numbers shorts_in; /* of its shorts */
-	uint64_t long_next, ordered_top; /* number of our next long; see send/order.h */
-	uint64_t in_oldest;       /* its oldest unresolved long */
-	uint64_t in_delivered, in_refused; /* bit i: number in_oldest + i */
-	uint64_t in_passed;       /* the last ordered one that was handed out (receive/order.c) */
-	uint8_t *reasons;         /* errno of refused longs, [number % 64]; NULL: none yet */
-	struct list outgoing, incoming; /* in number's order; in order of arrival */
+	struct longs longs;       /* all but replies to requests */
+	struct longs *replies;    /* NULL: no long reply was sent or has come */
+	uint64_t ordered_top;     /* see send/order.h */
+	uint64_t in_passed;       /* the last ordered long that was handed out (receive/order.c) */
+	struct list incoming;     /* longs, in order of arrival */
 	struct held *held;        /* shorts not certainly sent; usually NULL */
 	struct proving *proving;     /* the test of its claim (claim.c); NULL: none */
 	struct partner *same;     /* the next current one of this ID; NULL: none, or no index */
@@ -83,7 +95,8 @@ struct partner {
 	uint32_t unasked;         /* bytes of one message that the partner accepts unasked */
 	uint32_t under_way;       /* bytes sent unasked that may be on their way, of all messages */
 	uint32_t heard;           /* when a packet of it last came, in 1,024 us; wraps */
-	uint16_t n_outgoing, queued; /* queued: its messages in the service's queue */
+	uint16_t n_outgoing, n_replies; /* of ours: longs but replies; long replies */
+	uint16_t queued;          /* its messages in the service's queue */
 	uint16_t n_asked;         /* calls that wait for its answer, and 1 more if it is watched */
 	uint16_t repeated_tick;   /* when it last made us repeat a packet; 0: never */
 	uint16_t ack_status : 12; /* an errno */
@@ -107,6 +120,27 @@ struct partner {
 	bool streams : 1;   /* it sends to a group in datagrams to many (group/heard.c), */
 	bool unheard : 1;   /* which must not be heard, as copies were not counted */
 };
+
+/* row: each row of numbers that the partner has. */
+#define for_each_row(row, partner) \
+	for (struct longs *row = &(partner)->longs; row; \
+			row = row == &(partner)->longs ? (partner)->replies : NULL)
+
+/* The row of a long message's number; NULL: no message of that row was sent or has come. */
+static inline struct longs *ripc__longs_of(struct partner *partner, uint64_t number)
+{
+	return number < WIRE_REPLIES ? &partner->longs : partner->replies;
+}
+
+/* The same; makes the row where needed. NULL: no memory. */
+struct longs *ripc__longs_open(struct partner *partner, uint64_t number);
+
+/* Is a long message to the partner waiting or under way? */
+static inline bool ripc__has_outgoing(const struct partner *partner)
+{
+	return !list_empty(&partner->longs.outgoing) ||
+		(partner->replies && !list_empty(&partner->replies->outgoing));
+}
 
 /* Keeps what a hello says: the partner's token, and how much it accepts unasked. It is ready. */
 void ripc__partner_greeted(struct partner *partner, const struct wire_packet *packet);

@@ -30,6 +30,7 @@ void ripc__shares_set(struct ripc_context *ctx)
 	ctx->held_max[SHARE_LARGE] = (pool.limit - pool.limit / 8) >> 10;
 	if (ctx->held_max[SHARE_LARGE] > LARGE_MAX)
 		ctx->held_max[SHARE_LARGE] = LARGE_MAX;
+	ctx->held_max[SHARE_REPLIES] = ctx->held_max[SHARE_LARGE];
 	ctx->held_max[SHARE_UNFINISHED] = UNFINISHED_MAX;
 	ctx->held_max[SHARE_GRANTED] = GRANTED_MAX;
 }

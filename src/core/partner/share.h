@@ -43,7 +43,7 @@ static inline struct holding ripc__share_hold(struct partner *partner, enum shar
 	uint64_t left = taken < ctx->held_max[share] ? ctx->held_max[share] - taken : 0;
 	struct holding held = {(uint32_t)amount, (uint32_t)amount};
 
-	if (share == SHARE_LARGE && held.own > left / 2)
+	if ((share == SHARE_LARGE || share == SHARE_REPLIES) && held.own > left / 2)
 		held.own = (uint32_t)(left / 2);
 	ripc__share_take(partner, share, held.own);
 	partner->service->ctx->held[share] += held.all - held.own;

@@ -86,8 +86,10 @@ static void begin_beyond(struct partner *partner, const struct partner *other)
 {
 	if (partner->short_next < other->short_next)
 		partner->short_next = other->short_next;
-	if (partner->long_next < other->long_next)
-		partner->long_next = other->long_next;
+	if (partner->longs.next < other->longs.next)
+		partner->longs.next = other->longs.next;
+	if (partner->replies && other->replies && partner->replies->next < other->replies->next)
+		partner->replies->next = other->replies->next;
 }
 
 void ripc__pair_begin(struct partner *partner)
@@ -115,7 +117,7 @@ static uint64_t from_oldest(uint64_t bits, uint64_t behind)
 	return behind < LONGS_MAX ? bits >> behind : 0;
 }
 
-static void longs_join(struct partner *to, struct partner *from)
+static void longs_join(struct longs *to, struct longs *from)
 {
 	uint64_t oldest = to->in_oldest > from->in_oldest ? to->in_oldest : from->in_oldest;
 
@@ -124,12 +126,21 @@ static void longs_join(struct partner *to, struct partner *from)
 	to->in_refused = from_oldest(to->in_refused, oldest - to->in_oldest) |
 		from_oldest(from->in_refused, oldest - from->in_oldest);
 	to->in_oldest = oldest;
-	if (to->in_passed < from->in_passed)
-		to->in_passed = from->in_passed;
 	if (to->reasons)
 		return;
 	to->reasons = from->reasons;
 	from->reasons = NULL;
+}
+
+/* No message of one that is dead is under way. */
+static void replies_join(struct partner *to, struct partner *from)
+{
+	if (to->replies && from->replies) {
+		longs_join(to->replies, from->replies);
+	} else if (from->replies) {
+		to->replies = from->replies;
+		from->replies = NULL;
+	}
 }
 
 /* A dead one that gave us the same token: the same partner, before it was taken for gone. */
@@ -158,7 +169,10 @@ void ripc__pair_inherit(struct partner *partner)
 		return;
 	begin_beyond(partner, other);
 	ripc__numbers_join(&partner->shorts_in, &other->shorts_in);
-	longs_join(partner, other);
+	longs_join(&partner->longs, &other->longs);
+	replies_join(partner, other);
+	if (partner->in_passed < other->in_passed)
+		partner->in_passed = other->in_passed;
 	partner->service->ctx->up->streams_move(other, partner);
 	other->token_own = 0; /* no hello is taken for one of it any more */
 }

@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#define LARGE_MAX      (1u << 31) /* of SHARE_LARGE, KiB */
+#define LARGE_MAX      (1u << 31) /* of SHARE_LARGE and SHARE_REPLIES, KiB */
 #define UNFINISHED_MAX 4096u
 #define GRANTED_MAX    64u
 
@@ -14,7 +14,8 @@ enum share {
 	SHARE_CREDIT,     /* bytes that are taken to be on their way to us */
 	SHARE_SMALL,      /* bytes of the pool in unread messages that came in one packet */
 	SHARE_LARGE,      /* KiB of the pool in longer messages, from their announcement on */
-	SHARE_UNFINISHED, /* long messages being received */
+	SHARE_REPLIES,    /* KiB of the pool in longer replies that are being received */
+	SHARE_UNFINISHED, /* long messages being received, but replies */
 	SHARE_GRANTED,    /* long messages that may send now */
 	SHARES
 };

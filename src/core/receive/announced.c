@@ -26,6 +26,7 @@
 #include "core/partner/share.h"
 #include "core/peer/peer.h"
 #include "core/peer/share.h"
+#include "core/upcalls.h"
 #include "core/wire/wire.h"
 #include "incoming.h"
 #include "order.h"
@@ -33,6 +34,16 @@
 #include "util/list.h"
 
 #define QUIET_US     60000000u /* after so long without a cause, it is told anew */
+
+/* Does a call wait for this reply? */
+static bool is_awaited(struct partner *partner, const struct wire_packet *packet)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	bool awaited = ctx->up->call_is_open(partner, packet->replies);
+
+	ctx->stats.replies_late += !awaited;
+	return awaited;
+}
 
 /* 0: the announced message may be accepted; else why not. */
 static int admit(struct partner *partner, const struct wire_packet *packet)
@@ -43,6 +54,8 @@ static int admit(struct partner *partner, const struct wire_packet *packet)
 
 	if (partner->denied && !ripc__is_permitted(partner, packet))
 		return -EACCES;
+	if (wire_is_answer(packet) && !is_awaited(partner, packet))
+		return -ECANCELED;
 	if (service->draining && !wire_is_answer(packet))
 		return -ESHUTDOWN;
 	if (wire_group(packet) && !ripc__may_publish(partner, wire_group(packet)))
@@ -61,20 +74,38 @@ bool ripc__is_whole(const struct partner *partner, const struct wire_packet *pac
 		!(packet->replies && ripc__lent_by_id(partner->service, packet->replies));
 }
 
+static bool is_too_large(const struct partner *partner, const struct wire_packet *packet,
+		enum share share)
+{
+	return partner->peer->host->held[share] &&
+		ripc__share_left(partner, share) < packet->announce.total >> 10;
+}
+
+/*
+ * A reply has room of its own, whatever of the partner is unread: its call is open. One at a time
+ * is received for each call. What came whole ends the call at once, and holds nothing.
+ */
+static bool reply_over_share(const struct partner *partner, const struct wire_packet *packet)
+{
+	return !ripc__is_whole(partner, packet) &&
+		(ripc__incoming_replies(partner, packet->replies) ||
+		is_too_large(partner, packet, SHARE_REPLIES));
+}
+
 /*
  * The others need room, too, however greedy or slow to be read this one is. But a message of a
  * host that holds nothing may be as long as there is memory.
  */
 static bool over_share(const struct partner *partner, const struct wire_packet *packet)
 {
-	/* An answer has its place with who has asked. */
-	if (!wire_is_answer(packet) && !ripc__queue_has_room(partner))
+	if (wire_is_answer(packet))
+		return reply_over_share(partner, packet);
+	if (!ripc__queue_has_room(partner))
 		return true;
 	if (ripc__is_whole(partner, packet))
 		return ripc__share_left(partner, SHARE_SMALL) < ripc__whole_bytes(packet);
 	return ripc__share_left(partner, SHARE_UNFINISHED) == 0 ||
-		(partner->peer->host->held[SHARE_LARGE] &&
-		ripc__share_left(partner, SHARE_LARGE) < packet->announce.total >> 10);
+		is_too_large(partner, packet, SHARE_LARGE);
 }
 
 static void say_memory(const struct partner *partner, uint64_t total,
@@ -180,18 +211,22 @@ void ripc__incoming_cancel(struct partner *partner, const struct wire_packet *pa
 {
 	uint64_t number = packet->h.number, ahead;
 	struct incoming *incoming;
+	struct longs *longs;
 
 	if (packet->announce.oldest > number || number == 0)
 		return;
-	ripc__numbers_advance(partner, packet->announce.oldest);
-	incoming = ripc__incoming_find(partner, number); /* it may just have been forgotten */
-	ahead = number - partner->in_oldest;
-	if (number < partner->in_oldest || ahead >= LONGS_MAX)
+	longs = ripc__longs_open(partner, number);
+	if (!longs)
 		return;
-	if (partner->in_delivered >> ahead & 1) {
+	ripc__numbers_advance(partner, longs, packet->announce.oldest);
+	incoming = ripc__incoming_find(partner, number); /* it may just have been forgotten */
+	ahead = number - longs->in_oldest;
+	if (number < longs->in_oldest || ahead >= LONGS_MAX)
+		return;
+	if (longs->in_delivered >> ahead & 1) {
 		ripc__ack_queue(partner, number, 0);
 		ripc__acks_flush(partner->service->ctx);
-	} else if (partner->in_refused >> ahead & 1) {
+	} else if (longs->in_refused >> ahead & 1) {
 		ripc__ack_queue(partner, number, ripc__number_refusal(partner, number));
 	} else if (incoming) {
 		ripc__incoming_refuse(incoming, -ECANCELED, true);

@@ -461,27 +461,40 @@ static void announce_again(struct incoming *incoming, const struct wire_packet *
 		ripc__incoming_pull(incoming, overdue ? incoming->limit : 0);
 }
 
+/* Replies, and only they, have numbers of that row; no order is theirs. */
+static bool is_in_row(const struct wire_packet *packet)
+{
+	return wire_is_answer(packet) ? packet->h.number > WIRE_REPLIES &&
+		!(packet->h.flags & WIRE_F_ORDERED) : packet->h.number < WIRE_REPLIES;
+}
+
 void ripc__incoming_announce(struct partner *partner, const struct wire_packet *packet)
 {
 	struct ripc_service *service = partner->service;
 	uint64_t number = packet->h.number, ahead;
+	struct longs *longs;
 	struct incoming *incoming;
 
-	if (packet->announce.oldest > number || number == 0) {
+	if (packet->announce.oldest > number || number == 0 || !is_in_row(packet)) {
 		service->ctx->stats.drop_malformed++;
 		return;
 	}
-	ripc__numbers_advance(partner, packet->announce.oldest);
-	ahead = number - partner->in_oldest;
-	if (number < partner->in_oldest) {
+	longs = ripc__longs_open(partner, number);
+	if (!longs) {
+		service->ctx->stats.drop_no_memory++;
+		return;
+	}
+	ripc__numbers_advance(partner, longs, packet->announce.oldest);
+	ahead = number - longs->in_oldest;
+	if (number < longs->in_oldest) {
 		service->ctx->stats.drop_duplicate++;
 	} else if (ahead >= LONGS_MAX) {
 		service->ctx->stats.drop_malformed++;
-	} else if (partner->in_delivered >> ahead & 1) {
+	} else if (longs->in_delivered >> ahead & 1) {
 		service->ctx->stats.drop_duplicate++;
 		ripc__ack_queue(partner, number, 0);
 		ripc__acks_flush(service->ctx);
-	} else if (partner->in_refused >> ahead & 1) {
+	} else if (longs->in_refused >> ahead & 1) {
 		ripc__ack_queue(partner, number, ripc__number_refusal(partner, number));
 	} else if ((incoming = ripc__incoming_find(partner, number))) {
 		if (!is_repeated(incoming, packet)) {

@@ -44,7 +44,7 @@ static void deliver(struct partner *partner, const struct wire_packet *announce,
 	RIPC__PROBE(receive, RIPC__PROBE_LONG, partner->service->id, partner->id, total);
 	if (message->public.kind == RIPC_REPLY) {
 		if (large)
-			ripc__share_release(partner, SHARE_LARGE, *large);
+			ripc__share_release(partner, SHARE_REPLIES, *large);
 		partner->service->ctx->up->answer_came(partner, message);
 		return;
 	}

@@ -47,8 +47,9 @@ void ripc__incoming_free(struct incoming *incoming)
 	ripc__grant_end(incoming);
 	ripc__timer_dismiss(ctx, &incoming->timer);
 	list_remove(&incoming->node);
-	ripc__share_release(incoming->partner, SHARE_LARGE, incoming->held);
-	ripc__share_take(incoming->partner, SHARE_UNFINISHED, -1);
+	ripc__share_release(incoming->partner, incoming->share, incoming->held);
+	if (incoming->share != SHARE_REPLIES)
+		ripc__share_take(incoming->partner, SHARE_UNFINISHED, -1);
 	incoming->partner->service->n_incoming--;
 	ctx->n_busy--;
 	ctx->changed = true;
@@ -79,6 +80,17 @@ void ripc__incoming_refuse(struct incoming *incoming, int status, bool tell)
 	ripc__incoming_forget(incoming);
 	if (tell)
 		ripc__ack_queue(partner, number, status);
+}
+
+bool ripc__incoming_replies(const struct partner *partner, uint64_t id)
+{
+	list_for_each(node, &partner->incoming) {
+		const struct incoming *incoming = list_entry(node, struct incoming, node);
+
+		if (incoming->share == SHARE_REPLIES && incoming->message->public.reply == id)
+			return true;
+	}
+	return false;
 }
 
 void ripc__incoming_stop(struct ripc_context *ctx, const struct lent *lent)
@@ -129,10 +141,12 @@ struct incoming *ripc__incoming_alloc(struct partner *partner,
 	incoming->ordered = packet->h.flags & WIRE_F_ORDERED;
 	incoming->previous = wire_previous(packet);
 	partner->ordering |= incoming->previous != 0;
-	incoming->held = ripc__share_hold(partner, SHARE_LARGE, message ?
+	incoming->share = wire_is_answer(packet) ? SHARE_REPLIES : SHARE_LARGE;
+	incoming->held = ripc__share_hold(partner, incoming->share, message ?
 		(ripc__whole_bytes(packet) + 1023) >> 10 :
 		ripc__places_kib(&incoming->message->public));
-	ripc__share_take(partner, SHARE_UNFINISHED, 1);
+	if (incoming->share != SHARE_REPLIES)
+		ripc__share_take(partner, SHARE_UNFINISHED, 1);
 	incoming->heard_us = incoming->arrived_us = incoming->started_us = ctx->now_us;
 	incoming->first_grant = true;
 	incoming->timer.fire = fire;

@@ -36,7 +36,8 @@ struct incoming {
 	struct lent *lent;         /* return buffers in use; NULL: none */
 	struct reading *reading;   /* NULL: the message is not read but pulled */
 	uint64_t number, total, previous; /* previous: handed out before this one; 0: none */
-	struct holding held;       /* pool memory of the message's places */
+	struct holding held;       /* pool memory of the message's places, */
+	enum share share;          /* and of which share */
 	uint64_t have;             /* bytes [0, have) are here */
 	uint64_t ready;            /* bytes [0, ready) have pages where they land */
 	uint64_t got;              /* all bytes that arrived */
@@ -80,6 +81,8 @@ void ripc__incoming_refuse(struct incoming *incoming, int status, bool tell);
  */
 void ripc__incoming_stop(struct ripc_context *ctx, const struct lent *lent);
 void ripc__incoming_forget(struct incoming *incoming);
+/* Is a reply of the partner to the call of this ID being received? */
+bool ripc__incoming_replies(const struct partner *partner, uint64_t id);
 /* NULL: no message of that number is being received. */
 struct incoming *ripc__incoming_find(struct partner *partner, uint64_t number);
 /* Unlinks and frees the message, whatever became of it. Its credit goes to messages that wait. */

@@ -61,6 +61,7 @@ static bool is_given_up(const struct partner *partner, const struct wire_packet 
 
 int ripc__order_check_ordered(struct partner *partner, const struct wire_packet *announce)
 {
+	const struct longs *longs = &partner->longs;
 	uint64_t previous = announce->previous;
 	struct incoming *incoming;
 
@@ -71,9 +72,9 @@ int ripc__order_check_ordered(struct partner *partner, const struct wire_packet 
 	if (previous == 0)
 		return 0;
 	/* Its sender knows what became of that by now, and says so if it is still of interest. */
-	if (previous < partner->in_oldest)
+	if (previous < longs->in_oldest)
 		return -EAGAIN;
-	if (!(partner->in_refused >> (previous - partner->in_oldest) & 1))
+	if (!(longs->in_refused >> (previous - longs->in_oldest) & 1))
 		return 0;
 	/* Together they look for the next holder of the ID, or fail. */
 	return ripc__number_refusal(partner, previous) == -ESHUTDOWN ? -ESHUTDOWN : -ECANCELED;
@@ -145,26 +146,31 @@ static bool order_is_broken(struct incoming *incoming, uint64_t oldest)
 
 void ripc__number_refused(struct partner *partner, uint64_t number, int status)
 {
-	if (!partner->reasons)
-		partner->reasons = calloc(1, LONGS_MAX);
-	if (partner->reasons)
-		partner->reasons[number % LONGS_MAX] = (uint8_t)-status;
-	partner->in_refused |= 1ull << (number - partner->in_oldest);
+	struct longs *longs = ripc__longs_of(partner, number);
+
+	if (!longs->reasons)
+		longs->reasons = calloc(1, LONGS_MAX);
+	if (longs->reasons)
+		longs->reasons[number % LONGS_MAX] = (uint8_t)-status;
+	longs->in_refused |= 1ull << (number - longs->in_oldest);
 	order_refused(partner, number, status);
 }
 
-int ripc__number_refusal(const struct partner *partner, uint64_t number)
+int ripc__number_refusal(struct partner *partner, uint64_t number)
 {
-	int reason = partner->reasons ? partner->reasons[number % LONGS_MAX] : 0;
+	const struct longs *longs = ripc__longs_of(partner, number);
+	int reason = longs->reasons ? longs->reasons[number % LONGS_MAX] : 0;
 
 	return reason ? -reason : -ENOBUFS; /* 0: there was no memory to note it */
 }
 
-void ripc__incoming_outdated(struct partner *partner, uint64_t oldest)
+void ripc__incoming_outdated(struct partner *partner, const struct longs *longs, uint64_t oldest)
 {
 	list_for_each_safe(node, &partner->incoming) {
 		struct incoming *incoming = list_entry(node, struct incoming, node);
 
+		if (ripc__longs_of(partner, incoming->number) != longs)
+			continue;
 		if (incoming->number < oldest || order_is_broken(incoming, oldest))
 			ripc__incoming_forget(incoming);
 	}

@@ -15,8 +15,10 @@ struct incoming;
 /* May an ordered message be handed out, as far as the message before it is concerned? */
 static inline bool ripc__order_may_pass(const struct partner *partner, uint64_t previous)
 {
-	return previous == 0 || (previous >= partner->in_oldest &&
-		partner->in_delivered >> (previous - partner->in_oldest) & 1);
+	const struct longs *longs = &partner->longs;
+
+	return previous == 0 || (previous >= longs->in_oldest &&
+		longs->in_delivered >> (previous - longs->in_oldest) & 1);
 }
 
 int ripc__order_check_ordered(struct partner *partner, const struct wire_packet *announce);
@@ -48,29 +50,35 @@ static inline void ripc__order_passed(struct partner *partner, uint64_t number)
 		partner->in_passed = number;
 }
 
-/* number: at least in_oldest, and below in_oldest + LONGS_MAX. status: why, a negative errno. */
+/* number: from in_oldest of its row up to LONGS_MAX - 1 more. status: why, a negative errno. */
 static inline void ripc__number_delivered(struct partner *partner, uint64_t number)
 {
-	partner->in_delivered |= 1ull << (number - partner->in_oldest);
+	struct longs *longs = ripc__longs_of(partner, number);
+
+	longs->in_delivered |= 1ull << (number - longs->in_oldest);
 }
 
 void ripc__number_refused(struct partner *partner, uint64_t number, int status);
 /* Why the message was refused. */
-int ripc__number_refusal(const struct partner *partner, uint64_t number);
-/* Forgets incoming messages below oldest, and those whose predecessor below oldest failed. */
-void ripc__incoming_outdated(struct partner *partner, uint64_t oldest);
-/* The sender needs no answers any more about numbers below oldest. */
-static inline void ripc__numbers_advance(struct partner *partner, uint64_t oldest)
+int ripc__number_refusal(struct partner *partner, uint64_t number);
+/*
+ * Forgets incoming messages of a row that are below oldest, and those whose predecessor below
+ * oldest failed.
+ */
+void ripc__incoming_outdated(struct partner *partner, const struct longs *longs, uint64_t oldest);
+/* The sender needs no answers any more about numbers of the row that are below oldest. */
+static inline void ripc__numbers_advance(struct partner *partner, struct longs *longs,
+		uint64_t oldest)
 {
-	uint64_t ahead = oldest - partner->in_oldest;
+	uint64_t ahead = oldest - longs->in_oldest;
 
-	if (oldest <= partner->in_oldest)
+	if (oldest <= longs->in_oldest)
 		return;
 	if (!list_empty(&partner->incoming))
-		ripc__incoming_outdated(partner, oldest);
-	partner->in_delivered = ahead < 64 ? partner->in_delivered >> ahead : 0;
-	partner->in_refused = ahead < 64 ? partner->in_refused >> ahead : 0;
-	partner->in_oldest = oldest;
+		ripc__incoming_outdated(partner, longs, oldest);
+	longs->in_delivered = ahead < 64 ? longs->in_delivered >> ahead : 0;
+	longs->in_refused = ahead < 64 ? longs->in_refused >> ahead : 0;
+	longs->in_oldest = oldest;
 }
 
 #endif

@@ -182,11 +182,10 @@ void ripc__short_plain(struct partner *partner, const struct wire_packet *packet
 void ripc__short_numbered(struct partner *partner, const struct wire_packet *packet,
 		struct numbers *numbers)
 {
-	/* An answer has its place: its asker keeps one. */
-	bool is_answer = wire_is_answer(packet);
 	struct message *message;
 
-	if ((!is_answer && !has_room(partner)) || !has_share(partner, packet)) {
+	/* A reply has room of its own: it ends its call at once, or is dropped. */
+	if (!wire_is_answer(packet) && (!has_room(partner) || !has_share(partner, packet))) {
 		partner->service->ctx->stats.drop_queue_full++;
 		return;
 	}

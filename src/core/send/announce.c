@@ -20,12 +20,11 @@
 #include "util/probe.h"
 #include "write.h"
 
-uint64_t ripc__oldest_sent(const struct partner *partner)
+uint64_t ripc__oldest_sent(const struct longs *longs)
 {
-	const struct outgoing *first = list_entry(partner->outgoing.next, struct outgoing, node);
+	const struct outgoing *first = list_entry(longs->outgoing.next, struct outgoing, node);
 
-	return list_empty(&partner->outgoing) || !first->number ? partner->long_next :
-		first->number;
+	return list_empty(&longs->outgoing) || !first->number ? longs->next : first->number;
 }
 
 /* What the network does not take is lost, and repeated later. */
@@ -173,7 +172,7 @@ void ripc__announce(struct outgoing *outgoing, struct announcements *batch)
 	packet.call = outgoing->call;
 	packet.n_items = outgoing->n_items;
 	packet.announce = (struct wire_announce){.total = outgoing->total,
-		.oldest = ripc__oldest_sent(partner), .n_items = outgoing->n_items,
+		.oldest = ripc__oldest_sent(ripc__row_of(outgoing)), .n_items = outgoing->n_items,
 		.unasked = (uint32_t)unasked, .keys = at.what};
 	packet.payload_len = (uint32_t)inline_bytes;
 	ripc__partner_header(partner, &packet, WIRE_ANNOUNCE);
@@ -197,7 +196,8 @@ void ripc__announce(struct outgoing *outgoing, struct announcements *batch)
 
 void ripc__cancel_number(struct partner *partner, uint64_t number)
 {
-	uint64_t oldest = ripc__oldest_sent(partner);
+	const struct longs *longs = ripc__longs_of(partner, number);
+	uint64_t oldest = longs ? ripc__oldest_sent(longs) : number;
 	struct wire_packet packet = {.h.number = number};
 
 	packet.announce.oldest = oldest < number ? oldest : number;

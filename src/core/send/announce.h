@@ -10,6 +10,7 @@
 #include "core/objects.h"
 #include "core/wire/wire.h"
 
+struct longs;
 struct outgoing;
 struct partner;
 
@@ -37,7 +38,7 @@ void ripc__announcements_send(struct partner *partner, struct announcements *bat
 void ripc__cancel_send(struct outgoing *outgoing);
 /* The same for a number, whose message need not be known any more. */
 void ripc__cancel_number(struct partner *partner, uint64_t number);
-/* The oldest number of a message to the partner that is not resolved. */
-uint64_t ripc__oldest_sent(const struct partner *partner);
+/* The oldest number of this row, of our messages, that is not resolved. */
+uint64_t ripc__oldest_sent(const struct longs *longs);
 
 #endif

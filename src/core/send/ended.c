@@ -181,11 +181,18 @@ static void conclude(struct outgoing *outgoing)
 		take_back_lent(outgoing);
 }
 
+static uint16_t *count_of(const struct outgoing *outgoing)
+{
+	struct partner *partner = outgoing->partner;
+
+	return wire_answers(&outgoing->call) ? &partner->n_replies : &partner->n_outgoing;
+}
+
 void ripc__outgoing_link(struct outgoing *outgoing, struct partner *partner)
 {
 	outgoing->partner = partner;
-	partner->n_outgoing++;
-	list_append(&partner->outgoing, &outgoing->node);
+	*count_of(outgoing) += 1;
+	list_append(&ripc__row_of(outgoing)->outgoing, &outgoing->node);
 	if (outgoing->flags & RIPC_ORDERED)
 		ripc__order_link(outgoing, partner);
 }
@@ -193,7 +200,7 @@ void ripc__outgoing_link(struct outgoing *outgoing, struct partner *partner)
 void ripc__outgoing_unlink(struct outgoing *outgoing)
 {
 	outgoing->partner->under_way -= outgoing->unasked;
-	outgoing->partner->n_outgoing--;
+	*count_of(outgoing) -= 1;
 	outgoing->unasked = 0;
 	list_remove(&outgoing->node);
 }

@@ -74,7 +74,7 @@ static bool is_free_to_go(const struct outgoing *outgoing, bool undelivered)
 /* What has not begun goes to the next holder of the ID at once. */
 static void move_waiting(struct partner *partner)
 {
-	list_for_each_safe(node, &partner->outgoing) {
+	list_for_each_safe(node, &partner->longs.outgoing) {
 		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
 
 		if (outgoing->cut == CUT_FOLLOW)
@@ -112,7 +112,7 @@ static void outgoing_move(struct partner *partner)
 	uint32_t n = partner->n_outgoing;
 
 	/* Counted, as one may come back: its ID may mean the same partner again. */
-	for (struct list *node = partner->outgoing.next, *next; n > 0; n--, node = next) {
+	for (struct list *node = partner->longs.outgoing.next, *next; n > 0; n--, node = next) {
 		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
 
 		next = node->next;
@@ -123,14 +123,27 @@ static void outgoing_move(struct partner *partner)
 	}
 }
 
+/* A reply is for the incarnation that has asked, and for no other. */
+static void replies_lost(struct longs *replies, int status, uint64_t gone_us)
+{
+	list_for_each_safe(node, &replies->outgoing) {
+		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
+
+		ripc__outgoing_end(outgoing, is_undelivered(outgoing, gone_us) ?
+			RIPC_NOT_DELIVERED : RIPC_UNKNOWN, status);
+	}
+}
+
 void ripc__outgoing_lost(struct partner *partner, int status, uint64_t gone_us)
 {
 	bool was_found = partner->peer != NULL, was_dead = partner->dead;
 
+	if (partner->replies)
+		replies_lost(partner->replies, status, gone_us);
 	/* The first one that moves may find the same partner again, alive: the others stay. */
 	for (uint32_t n = partner->n_outgoing; n > 0 && partner->dead == was_dead; n--) {
-		struct outgoing *outgoing = list_entry(partner->outgoing.next, struct outgoing,
-			node);
+		struct outgoing *outgoing = list_entry(partner->longs.outgoing.next,
+			struct outgoing, node);
 
 		if (outgoing->cut < CUT_CERTAIN && !is_undelivered(outgoing, gone_us))
 			ripc__outgoing_end(outgoing, RIPC_UNKNOWN, status);
@@ -156,9 +169,9 @@ static void held_move(struct partner *partner)
 }
 
 /* Messages for the incarnation that the partner has claimed to be are for nobody else. */
-static void refuse_waiting(struct partner *partner)
+static void refuse_waiting(struct longs *longs)
 {
-	list_for_each_safe(node, &partner->outgoing) {
+	list_for_each_safe(node, &longs->outgoing) {
 		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
 
 		if (outgoing->state == OUT_WAITING && outgoing->to_incarnation &&
@@ -172,8 +185,20 @@ void ripc__sends_pass_by(struct partner *partner)
 	if (partner->held && !partner->resolved)
 		held_move(partner);
 	outgoing_move(partner);
-	if (!partner->resolved)
-		refuse_waiting(partner);
+	if (partner->resolved)
+		return;
+	for_each_row(longs, partner)
+		refuse_waiting(longs);
+}
+
+static void move_to(struct outgoing *outgoing, struct partner *to)
+{
+	if (wire_answers(&outgoing->call) && !ripc__longs_open(to, WIRE_REPLIES)) {
+		ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED, -ENOMEM);
+		return;
+	}
+	ripc__outgoing_unlink(outgoing);
+	ripc__outgoing_link(outgoing, to);
 }
 
 void ripc__sends_merge(struct partner *from, struct partner *to)
@@ -183,20 +208,20 @@ void ripc__sends_merge(struct partner *from, struct partner *to)
 		ripc__held_drop(from, true);
 	from->held = NULL;
 	ripc__outgoing_unblock(from);
-	list_for_each_safe(node, &from->outgoing) {
-		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
-
-		ripc__outgoing_unlink(outgoing);
-		ripc__outgoing_link(outgoing, to);
+	for_each_row(longs, from) {
+		list_for_each_safe(node, &longs->outgoing)
+			move_to(list_entry(node, struct outgoing, node), to);
 	}
 }
 
 void ripc__sends_fail(struct partner *partner, int status)
 {
 	ripc__held_drop(partner, true);
-	while (!list_empty(&partner->outgoing))
-		ripc__outgoing_end(list_entry(partner->outgoing.next, struct outgoing, node),
-			RIPC_NOT_DELIVERED, status);
+	for_each_row(longs, partner) {
+		while (!list_empty(&longs->outgoing))
+			ripc__outgoing_end(list_entry(longs->outgoing.next, struct outgoing, node),
+				RIPC_NOT_DELIVERED, status);
+	}
 }
 
 /* May the receiver take the message if it begins again? */

@@ -26,20 +26,20 @@ static struct outgoing *ordered_at(const struct list *node)
 /* The nearest ordered one ahead of it, or behind it, in its partner's list; or NULL. */
 static struct outgoing *ahead_of(const struct outgoing *outgoing)
 {
+	const struct list *end = &ripc__row_of(outgoing)->outgoing;
 	struct outgoing *found = NULL;
 
-	for (struct list *at = outgoing->node.prev; at != &outgoing->partner->outgoing && !found;
-			at = at->prev)
+	for (struct list *at = outgoing->node.prev; at != end && !found; at = at->prev)
 		found = ordered_at(at);
 	return found;
 }
 
 static struct outgoing *behind(const struct outgoing *outgoing)
 {
+	const struct list *end = &ripc__row_of(outgoing)->outgoing;
 	struct outgoing *found = NULL;
 
-	for (struct list *at = outgoing->node.next; at != &outgoing->partner->outgoing && !found;
-			at = at->next)
+	for (struct list *at = outgoing->node.next; at != end && !found; at = at->next)
 		found = ordered_at(at);
 	return found;
 }
@@ -137,7 +137,7 @@ bool ripc__order_is_alone(const struct outgoing *outgoing)
 bool ripc__order_has_gap(const struct ripc_service *service, const struct partner *partner,
 		uint64_t to)
 {
-	list_for_each(node, &partner->outgoing) {
+	list_for_each(node, &partner->longs.outgoing) {
 		if (list_entry(node, struct outgoing, node)->gap)
 			return true;
 	}

@@ -40,7 +40,11 @@
 
 static struct outgoing *find(struct partner *partner, uint64_t number)
 {
-	list_for_each(node, &partner->outgoing) {
+	const struct longs *longs = ripc__longs_of(partner, number);
+
+	if (!longs)
+		return NULL;
+	list_for_each(node, &longs->outgoing) {
 		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
 
 		if (outgoing->number == number && number != 0)
@@ -231,11 +235,11 @@ static void end_cut(struct outgoing *outgoing)
 }
 
 /* Those that wait are behind the LONGS_MAX with numbers; the list's head: there are none. */
-static struct list *first_waiting(struct partner *partner)
+static struct list *first_waiting(struct longs *longs)
 {
-	struct list *node = partner->outgoing.next;
+	struct list *node = longs->outgoing.next;
 
-	while (node != &partner->outgoing &&
+	while (node != &longs->outgoing &&
 			list_entry(node, struct outgoing, node)->state != OUT_WAITING)
 		node = node->next;
 	return node;
@@ -247,9 +251,9 @@ static bool is_bound(const struct outgoing *outgoing)
 }
 
 /* Ends what has waited for a number as long as this partner is silent, and is for no other. */
-static void waited_too_long(struct partner *partner)
+static void waited_too_long(struct longs *longs)
 {
-	for (struct list *node = first_waiting(partner), *next; node != &partner->outgoing;
+	for (struct list *node = first_waiting(longs), *next; node != &longs->outgoing;
 			node = next) {
 		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
 		struct ripc_context *ctx = context_of(outgoing);
@@ -286,7 +290,8 @@ void ripc__outgoing_fire(void *owner, struct ripc__timer *timer)
 	if (ctx->now_us - outgoing->heard_us >= ripc__silence_us(ctx)) {
 		ripc__partner_suspect(partner);
 		end_by_what_is_known(outgoing, -EHOSTUNREACH);
-		waited_too_long(partner);
+		for_each_row(longs, partner)
+			waited_too_long(longs);
 		ripc__outgoing_advance(partner);
 		return;
 	}
@@ -323,14 +328,15 @@ void ripc__outgoing_fire(void *owner, struct ripc__timer *timer)
 /* Is there a number for it, and room for what of it goes unasked? */
 static bool may_begin(const struct outgoing *outgoing)
 {
-	uint64_t n_begun = outgoing->partner->long_next - ripc__oldest_sent(outgoing->partner);
+	const struct longs *longs = ripc__row_of(outgoing);
+	uint64_t n_begun = longs->next - ripc__oldest_sent(longs);
 
 	return n_begun < LONGS_MAX && (n_begun == 0 || ripc__unasked_has_room(outgoing));
 }
 
 static void number(struct outgoing *outgoing, struct announcements *batch)
 {
-	outgoing->number = outgoing->partner->long_next++;
+	outgoing->number = ripc__row_of(outgoing)->next++;
 	RIPC__PROBE(send, RIPC__PROBE_LONG, outgoing->service->id, outgoing->partner->id,
 		outgoing->total);
 	if (outgoing->flags & RIPC_ORDERED)
@@ -362,22 +368,17 @@ static bool answer_passes(struct outgoing *outgoing, struct list *first)
 	return outgoing->direct;
 }
 
-void ripc__outgoing_advance(struct partner *partner)
+/* While the partner's ID may mean somebody else, nothing is begun but answers to it. */
+static void advance(struct partner *partner, struct longs *longs, struct announcements *batch)
 {
-	struct announcements batch;
-	bool settled;
+	bool settled = ripc__partner_settled(partner);
 
-	if (!partner->peer || partner->peer->opening || list_empty(&partner->outgoing))
-		return;
-	/* While its ID may mean somebody else, nothing is begun but answers to it. */
-	settled = ripc__partner_settled(partner);
-	batch.n = batch.n_iov = 0;
-	for (struct list *node = first_waiting(partner), *next; node != &partner->outgoing;
+	for (struct list *node = first_waiting(longs), *next; node != &longs->outgoing;
 			node = next) {
 		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
 
 		next = node->next;
-		if (!settled && !answer_passes(outgoing, first_waiting(partner)))
+		if (!settled && !answer_passes(outgoing, first_waiting(longs)))
 			continue;
 		if (outgoing->to_incarnation && outgoing->to_incarnation != partner->incarnation)
 			ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED, -ENOENT);
@@ -390,10 +391,22 @@ void ripc__outgoing_advance(struct partner *partner)
 		else if (outgoing->cut)
 			ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED, -ECANCELED);
 		else if (may_begin(outgoing))
-			number(outgoing, &batch);
+			number(outgoing, batch);
 		else
 			break;
 	}
+}
+
+void ripc__outgoing_advance(struct partner *partner)
+{
+	struct announcements batch;
+
+	if (!partner->peer || partner->peer->opening || !ripc__has_outgoing(partner))
+		return;
+	batch.n = batch.n_iov = 0;
+	if (partner->replies)
+		advance(partner, partner->replies, &batch);
+	advance(partner, &partner->longs, &batch);
 	ripc__announcements_send(partner, &batch);
 }
 
@@ -453,10 +466,11 @@ static void pulled(struct outgoing *outgoing, const struct wire_pull *pull)
 
 static void take_pull(struct partner *partner, const struct wire_packet *packet)
 {
+	const struct longs *longs = ripc__longs_of(partner, packet->h.number);
 	struct outgoing *outgoing = find(partner, packet->h.number);
 
 	/* Its CANCEL was lost, and the receiver still waits for bytes. */
-	if (!outgoing && packet->h.number < partner->long_next)
+	if (!outgoing && longs && packet->h.number < longs->next)
 		ripc__cancel_number(partner, packet->h.number);
 	if (!outgoing || outgoing->state != OUT_ACTIVE || outgoing->writing || outgoing->cut)
 		return;
@@ -475,7 +489,11 @@ static bool is_told(const struct outgoing *outgoing)
 /* Ends what the ack says has been delivered besides. Waiting ones have no numbers yet. */
 static void also_delivered(struct partner *partner, const struct wire_ack *ack)
 {
-	list_for_each_safe(node, &partner->outgoing) {
+	const struct longs *longs = ripc__longs_of(partner, ack->number);
+
+	if (!longs)
+		return;
+	list_for_each_safe(node, &longs->outgoing) {
 		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
 		uint64_t behind = ack->number - outgoing->number;
 
@@ -488,8 +506,8 @@ static void also_delivered(struct partner *partner, const struct wire_ack *ack)
 bool ripc__outgoing_last_words(struct partner *partner, const struct wire_ack *ack)
 {
 	also_delivered(partner, ack);
-	/* The ack speaks of all numbered messages: none is older than what the ack remembers. */
-	return ripc__oldest_sent(partner) + LONGS_MAX >= ack->number;
+	/* The ack speaks of all numbered messages but replies: none is older than it remembers. */
+	return ripc__oldest_sent(&partner->longs) + LONGS_MAX >= ack->number;
 }
 
 /*
@@ -544,9 +562,9 @@ packet_handler *const ripc__send_handlers[WIRE_TYPE_END] = {
  * recently than half of that never reached it. What is older and was wholly sent is unknown; so
  * it is if it never knew us for sure, as its answers may all have been lost.
  */
-void ripc__outgoing_again(struct partner *partner, bool forgotten, bool repeat)
+static void again(struct longs *longs, bool forgotten, bool repeat)
 {
-	list_for_each_safe(node, &partner->outgoing) {
+	list_for_each_safe(node, &longs->outgoing) {
 		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
 		uint64_t age_us = context_of(outgoing)->now_us - outgoing->started_us;
 
@@ -562,12 +580,24 @@ void ripc__outgoing_again(struct partner *partner, bool forgotten, bool repeat)
 	}
 }
 
-void ripc__outgoing_hasten(struct partner *partner)
+void ripc__outgoing_again(struct partner *partner, bool forgotten, bool repeat)
 {
-	list_for_each(node, &partner->outgoing) {
+	for_each_row(longs, partner)
+		again(longs, forgotten, repeat);
+}
+
+static void hasten(struct longs *longs)
+{
+	list_for_each(node, &longs->outgoing) {
 		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
 
 		if (outgoing->state != OUT_WAITING && outgoing->announced)
 			ripc__outgoing_tell(outgoing);
 	}
+}
+
+void ripc__outgoing_hasten(struct partner *partner)
+{
+	for_each_row(longs, partner)
+		hasten(longs);
 }

@@ -9,6 +9,7 @@
 
 #include "core/message/message.h"
 #include "core/partner/packet.h"
+#include "core/partner/partner.h"
 #include "core/wire/wire.h"
 #include "util/list.h"
 #include "util/timers.h"
@@ -81,6 +82,14 @@ struct outgoing {
 	struct wire_range holes[WIRE_HOLES_MAX];
 	struct iovec items[];
 };
+
+/* The row of numbers of a message that is with a partner. */
+static inline struct longs *ripc__row_of(const struct outgoing *outgoing)
+{
+	struct partner *partner = outgoing->partner;
+
+	return wire_answers(&outgoing->call) ? partner->replies : &partner->longs;
+}
 
 /* The packet types that the sender of messages takes: what the receiver says. */
 extern packet_handler *const ripc__send_handlers[WIRE_TYPE_END];

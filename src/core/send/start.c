@@ -81,12 +81,13 @@ static struct outgoing *outgoing_alloc(struct ripc_service *service,
 	return outgoing;
 }
 
-/* So many may be under way to one partner: answers are asked for by those that they go to. */
-static uint32_t waiting_max(const struct sending *like)
+/* Are as many under way to the partner as may be? Answers, which it has asked for, count apart. */
+static bool is_full(const struct partner *partner, const struct sending *like)
 {
 	if (like->queues)
-		return UINT32_MAX;
-	return wire_answers(&like->call) ? ANSWERS_MAX : WAITING_MAX;
+		return false;
+	return wire_answers(&like->call) ? partner->n_replies >= ANSWERS_MAX :
+		partner->n_outgoing >= WAITING_MAX;
 }
 
 bool ripc__member_is_full(struct ripc_service *service, uint64_t group,
@@ -134,7 +135,7 @@ int ripc__outgoing_start(struct ripc_service *service, const struct ripc_send *r
 	if (request->flags & RIPC_ORDERED && ctx->n_gaps &&
 			ripc__order_has_gap(service, partner, request->to))
 		return -ECANCELED;
-	if (request->flags & RIPC_NOWAIT && partner->n_outgoing >= waiting_max(like)) {
+	if (request->flags & RIPC_NOWAIT && is_full(partner, like)) {
 		partner->blocked = true;
 		return -EAGAIN;
 	}
@@ -142,6 +143,8 @@ int ripc__outgoing_start(struct ripc_service *service, const struct ripc_send *r
 			partner->incarnation != request->to_incarnation :
 			ripc__death_is_known(service, request->to_incarnation)))
 		return -ENOENT;
+	if (wire_answers(&like->call) && !ripc__longs_open(partner, WIRE_REPLIES))
+		return -ENOMEM;
 	copies = like->copies && total <= COPIED_MAX;
 	outgoing = outgoing_alloc(service, request, total, copies);
 	if (!outgoing)

@@ -54,7 +54,8 @@ static void path_write(const struct ripc_context *ctx, const struct peer *peer,
 	struct ripc__where where = {0};
 
 	to->context = peer->context;
-	to->held_bytes = peer->held[SHARE_SMALL] + ((uint64_t)peer->held[SHARE_LARGE] << 10);
+	to->held_bytes = peer->held[SHARE_SMALL] +
+		(((uint64_t)peer->held[SHARE_LARGE] + peer->held[SHARE_REPLIES]) << 10);
 	to->rtt_us = peer->srtt_us;
 	to->rtt_deviation_us = peer->rttvar_us;
 	to->rtt_least_us = peer->rtt_min_us;
@@ -68,14 +69,15 @@ static void path_write(const struct ripc_context *ctx, const struct peer *peer,
 	ripc__addr_text(ctx, device, &where.addr, to->address);
 }
 
-/* The number of the last long message up to which all have ended. */
-static uint64_t ended_below(uint64_t oldest)
+/* The number of the last long message up to which all have ended, and those delivered beyond. */
+static uint64_t longs_in(const struct longs *longs)
 {
-	return oldest ? oldest - 1 : 0;
+	return longs->in_oldest - 1 + (uint64_t)__builtin_popcountll(longs->in_delivered);
 }
 
 static void partner_write(const struct partner *partner, struct ripc_page_partner *to)
 {
+	const struct longs *replies = partner->replies;
 	const struct ripc_context *ctx = partner->service->ctx;
 
 	*to = (struct ripc_page_partner){
@@ -83,11 +85,12 @@ static void partner_write(const struct partner *partner, struct ripc_page_partne
 		.id = partner->id,
 		.incarnation = partner->incarnation,
 		.shorts_out = partner->short_next - 1,
-		.longs_out = partner->long_next - 1,
+		.longs_out = partner->longs.next - 1 +
+			(replies ? replies->next - WIRE_REPLIES - 1 : 0),
 		.shorts_in = partner->shorts_in.top,
-		.longs_in = ended_below(partner->in_oldest) +
-			(uint64_t)__builtin_popcountll(partner->in_delivered),
-		.outgoing = partner->n_outgoing,
+		.longs_in = longs_in(&partner->longs) +
+			(replies ? longs_in(replies) - WIRE_REPLIES : 0),
+		.outgoing = (uint32_t)partner->n_outgoing + partner->n_replies,
 		.queued = partner->queued,
 		.idle_ms = (uint32_t)((ctx->now_us - partner->used_us) / 1000),
 		.flags = (partner->state == PARTNER_READY ? RIPC_PAGE_READY : 0u) |

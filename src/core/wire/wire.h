@@ -33,6 +33,7 @@
 #define WIRE_ANNOUNCE_BODY 40 /* before the lengths */
 #define WIRE_STREAM_BODY 24
 #define WIRE_OLDEST_MAX (UINT64_MAX - 64) /* so that 64 numbers follow it */
+#define WIRE_REPLIES   (1ull << 63) /* replies, as long messages, are numbered from here on */
 /* The longest header with all extensions but the last three, before body and payload. */
 #define WIRE_HEADER_MAX (WIRE_HEADER + WIRE_HELLO + WIRE_ACK + 2 * WIRE_REPLY)
 #define WIRE_RETURNS_LEN(n) (8 + WIRE_RETURN * (n))

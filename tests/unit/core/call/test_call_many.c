@@ -9,6 +9,8 @@
 #define KEPT_BYTES 512u /* of the pool, for a question at most */
 #define UNREAD     4200u /* answers: more than a service's queue has room for */
 #define KEPT       100u  /* failures that are not freed */
+#define UNREAD_OF_ONE 2048u /* messages of one partner, its whole part of the queue */
+#define PUBLISHED_MAX 8192u
 
 /* An answer that went as a short may get lost. Its question is here again then, or comes. */
 static void answer_again(struct ripc_service *svc)
@@ -324,6 +326,122 @@ START_TEST(call__beside_a_full_queue)
 }
 END_TEST
 
+/* ---- beside messages that nobody reads --------------------------------------------------- */
+
+/* A server that has sent its client so many messages that no more find room, or wait. */
+struct publisher {
+	struct server server; /* replies with what it is asked for: its contents are the request */
+	pthread_t thread;
+	char *big;
+	uint32_t n_sent, n_ended;
+	atomic_bool stop;
+};
+
+/* Numbers of ordered messages are those of sending. */
+static void publish(struct publisher *publisher, const struct side *to, uint32_t flags)
+{
+	static uint32_t numbers[PUBLISHED_MAX];
+	struct ripc_send send = {.size = sizeof(send), .to = to->id, .n_items = 1,
+		.flags = RIPC_SEND_LONG | RIPC_NOWAIT | flags, .timeout_ms = 60000};
+	struct ripc_msg *msg;
+	int error;
+
+	do {
+		uint32_t n = publisher->n_sent;
+		const struct iovec number = item(&numbers[n], sizeof(numbers[n]));
+
+		ck_assert_uint_lt(n, PUBLISHED_MAX);
+		numbers[n] = n;
+		send.items = &number;
+		error = ripc_sendmsg(publisher->server.svc, &send, NULL);
+		ck_assert(error == 0 || error == -EAGAIN);
+		publisher->n_sent += error == 0;
+		while (ripc_receive(publisher->server.svc, error ? 1 : 0, &msg) == 0) {
+			publisher->n_ended += msg->kind == RIPC_COMPLETION;
+			ripc_msg_free(msg);
+		}
+	} while (error == 0 || publisher->n_sent - publisher->n_ended < 256 ||
+			publisher->n_ended < UNREAD_OF_ONE);
+}
+
+/* Each reply is as long as its request says. */
+static void *answer_lengths(void *arg)
+{
+	struct publisher *publisher = arg;
+	struct ripc_msg *msg;
+
+	while (!atomic_load(&publisher->stop)) {
+		if (ripc_receive(publisher->server.svc, 10, &msg))
+			continue;
+		if (msg->kind == RIPC_REQUEST) {
+			struct iovec reply = {publisher->big, 0};
+
+			memcpy(&reply.iov_len, msg->items[0].iov_base, sizeof(reply.iov_len));
+			ck_assert_int_eq(ripc_reply(publisher->server.svc, msg, &reply, 1, 0), 0);
+		}
+		publisher->n_ended += msg->kind == RIPC_COMPLETION;
+		ripc_msg_free(msg);
+	}
+	return NULL;
+}
+
+/* The deadline of a call is much shorter than that of what waits. */
+static void ask_for(const struct pair *pair, size_t len, int i)
+{
+	const struct iovec ask = item(&len, sizeof(len));
+	struct ripc_request call = call_to(pair->b.id, &ask, 1, i);
+	struct ripc_msg *reply;
+
+	call.timeout_ms = PATIENCE_MS / 2;
+	ck_assert_int_eq(ripc_call(pair->a.svc, &call, &reply, NULL), 0);
+	ck_assert_uint_eq(reply->items[0].iov_len, len);
+	check_filled(reply->items[0].iov_base, len, 7);
+	ripc_msg_free(reply);
+}
+
+/* All that was published arrives once, and in its order if it has one. */
+static void read_all(const struct side *to, uint32_t n_sent, bool ordered)
+{
+	bool seen[PUBLISHED_MAX] = {false};
+
+	for (uint32_t n = 0; n < n_sent; n++) {
+		struct ripc_msg *msg = take(to->svc, RIPC_LONG);
+		uint32_t number;
+
+		memcpy(&number, msg->items[0].iov_base, sizeof(number));
+		ck_assert_uint_lt(number, n_sent);
+		ck_assert(!seen[number]);
+		ck_assert(!ordered || number == n);
+		seen[number] = true;
+		ripc_msg_free(msg);
+	}
+	check_nothing(to->svc);
+}
+
+/* Replies have room of their own: what is unread, and what waits behind it, delays none. */
+START_TEST(call__beside_unread_messages)
+{
+	static const size_t lens[] = {1, 1000, 65536, 5u << 20};
+	struct publisher publisher = {.big = filled(5u << 20, 7)};
+	struct pair pair;
+
+	both_open(&pair, _i);
+	acquaint(&pair.a, &pair.b);
+	publisher.server.svc = pair.b.svc;
+	publish(&publisher, &pair.a, _i % 2 ? RIPC_ORDERED : 0);
+	ck_assert_uint_eq(publisher.n_sent, UNREAD_OF_ONE + 256);
+	ck_assert_int_eq(pthread_create(&publisher.thread, NULL, answer_lengths, &publisher), 0);
+	for (uint32_t n = 0; n < 3 * sizeof(lens) / sizeof(lens[0]); n++)
+		ask_for(&pair, lens[n % (sizeof(lens) / sizeof(lens[0]))], _i);
+	ck_assert_uint_lt(publisher.n_ended, publisher.n_sent);
+	read_all(&pair.a, publisher.n_sent, _i % 2);
+	atomic_store(&publisher.stop, true);
+	pthread_join(publisher.thread, NULL);
+	pair_close(&pair);
+	free(publisher.big);
+}
+END_TEST
+
 static size_t open_and_close(int i)
 {
 	const struct iovec ask = item("?", 1);
@@ -464,6 +582,7 @@ int main(int argc, char **argv)
 		{ sendmsg__in_place_of_a_reply, false },
 		{ window__is_not_for_answers, false },
 		{ call__beside_a_full_queue, false },
+		{ call__beside_unread_messages, false },
 		{ close__with_failures_kept, false },
 		{ reply__given, false },
 		{ reply__given_is_mapped, false },

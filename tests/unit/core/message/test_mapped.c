@@ -617,8 +617,9 @@ static struct outgoing *shown(const struct world *world)
 {
 	list_for_each(node, &world->ctx[0]->partners) {
 		struct partner *partner = list_entry(node, struct partner, node);
-		struct outgoing *first = list_empty(&partner->outgoing) ? NULL :
-			list_entry(partner->outgoing.next, struct outgoing, node);
+		const struct list *outgoing = &partner->longs.outgoing;
+		struct outgoing *first = list_empty(outgoing) ? NULL :
+			list_entry(outgoing->next, struct outgoing, node);
 
 		if (first && first->opened)
 			return first;
