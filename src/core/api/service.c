@@ -279,6 +279,8 @@ static void queue_end(struct ripc_service *service)
 
 		if (message->home == MESSAGE_OUTGOING)
 			ripc__outgoing_untold(message);
+		else if (message->home == MESSAGE_CALL)
+			ripc__call_untold(message);
 		else if (message->home == MESSAGE_GROUP)
 			ripc__fanout_untold(message);
 	}

@@ -11,12 +11,17 @@
  * own: what comes late for an earlier one finds nothing.
  *
  * The caller gets its memory back with the end: what the network may still use is waited for first.
+ *
+ * A request that is given (RIPC_GIVE) may be sent several times: each attempt has references of its
+ * own, and those of the application stay with the call until its end. Then they are dropped, unless
+ * no attempt was delivered, or may have been.
  */
 #include <errno.h>
 
 #include "call.h"
 #include "core/base/base.h"
 #include "core/message/lent.h"
+#include "core/message/mapped.h"
 #include "core/message/queue.h"
 #include "core/message/returns.h"
 #include "core/objects.h"
@@ -74,6 +79,19 @@ static void forget(struct call *call)
 	ctx->stats.calls_open--;
 }
 
+static void given_drop(struct call *call)
+{
+	if (call->flags & RIPC_GIVE)
+		ripc__buffers_free(context_of(call), call->items, call->n_items);
+}
+
+/* The call has ended: what was given and may have been delivered is the application's no more. */
+static void given_settle(struct call *call)
+{
+	if (call->asked != RIPC_NOT_DELIVERED)
+		given_drop(call);
+}
+
 static void tell(struct call *call)
 {
 	struct message *message = call->answer ? call->answer : &call->failure;
@@ -103,6 +121,7 @@ static void conclude(struct call *call)
 		ctx->stats.calls_failed++;
 	call->state = CALL_ENDED;
 	ctx->changed = true;
+	given_settle(call);
 	tell(call);
 }
 
@@ -112,6 +131,14 @@ void ripc__call_told(struct message *message)
 
 	list_remove(&call->node);
 	ripc__call_free(call);
+}
+
+void ripc__call_untold(struct message *message)
+{
+	struct call *call = list_entry(message, struct call, failure);
+
+	if (call->asked == RIPC_NOT_DELIVERED)
+		given_drop(call);
 }
 
 static struct lent *lent_of(const struct call *call)
@@ -193,7 +220,8 @@ static struct ripc_send request_of(const struct call *call)
 	return (struct ripc_send){.size = sizeof(struct ripc_send), .to = call->to,
 		.to_incarnation = call->to_incarnation, .items = call->items,
 		.n_items = call->n_items, .returns = call->returns, .n_returns = call->n_returns,
-		.flags = RIPC_SEND_LONG | RIPC_NOWAIT, .cookie = call->cookie,
+		.flags = RIPC_SEND_LONG | RIPC_NOWAIT | (call->flags & RIPC_GIVE),
+		.cookie = call->cookie,
 		.timeout_ms = (int32_t)(left_us / 1000 ? left_us / 1000 : 1)};
 }
 
@@ -285,16 +313,30 @@ static bool may_pass(int error)
 	}
 }
 
+/* The references of one attempt. */
+static int attempt_ref(struct call *call)
+{
+	return call->flags & RIPC_GIVE ?
+		ripc__buffers_ref(context_of(call), call->items, call->n_items) : 0;
+}
+
 static int ask_at_length(struct call *call, bool sums)
 {
 	const struct sending like = {.lends = call->id, .call = question_of(call),
 		.asked_by = call, .sums = sums};
 	struct ripc_send request = request_of(call);
+	int error;
 
 	call->state = CALL_ASKING;
 	call->by_short = false;
 	ripc__timer_stop(&context_of(call)->timers, &call->timer);
-	return ripc__outgoing_start(call->service, &request, &like, &call->outgoing);
+	error = attempt_ref(call);
+	if (error)
+		return error;
+	error = ripc__outgoing_start(call->service, &request, &like, &call->outgoing);
+	if (error)
+		given_drop(call);
+	return error;
 }
 
 /* sums: an API call computes the checksum of what is read meanwhile. */
@@ -473,6 +515,7 @@ void ripc__question_ended(struct outgoing *outgoing)
 	outgoing->asked_by = NULL;
 	learn(call, outgoing->outcome);
 	if (!call->service) { /* closed: only its caller is left */
+		given_settle(call);
 		call->state = CALL_ENDED;
 		context_of(call)->changed = true;
 		return;
@@ -579,6 +622,10 @@ int ripc__call_begin(struct ripc_service *service, const struct ripc_request *re
 		ctx->stats.calls_refused++;
 		return -EAGAIN;
 	}
+	error = request->flags & RIPC_GIVE ?
+		ripc__buffers_check(ctx, request->items, request->n_items) : 0;
+	if (error)
+		return error;
 	call = ripc__call_alloc(service, request);
 	if (!call)
 		return -ENOMEM;
@@ -635,10 +682,13 @@ void ripc__calls_end(struct ripc_service *service)
 		call->service = NULL;
 		call->status = -ECANCELED;
 		call->state = call->outgoing ? CALL_ENDING : CALL_ENDED;
+		if (call->waiter && !call->outgoing)
+			given_settle(call);
 		if (call->waiter)
 			continue;
 		if (call->outgoing)
 			call->outgoing->asked_by = NULL;
+		given_drop(call);
 		ripc__call_free(call);
 	}
 	service->ctx->changed = true;

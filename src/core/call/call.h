@@ -75,5 +75,10 @@ void ripc__answer_came(struct partner *partner, struct message *message);
 void ripc__calls_lost(struct partner *partner);
 /* The application is done with the message that told a failure. */
 void ripc__call_told(struct message *message);
+/*
+ * The application never receives the message that told a failure, as the service is closed:
+ * references that would be the application's again are dropped.
+ */
+void ripc__call_untold(struct message *message);
 
 #endif

@@ -53,12 +53,6 @@ static bool reply_shortly(struct partner *asker, const struct ripc_msg *question
 		ripc__short_call(asker, &answer) == 0;
 }
 
-static void references_drop(struct ripc_context *ctx, const struct iovec *items, uint32_t n)
-{
-	for (uint32_t i = 0; i < n; i++)
-		ripc__buffer_free(ctx, items[i].iov_base);
-}
-
 /* One buffer of the pool with all items, and a reference to it for each. */
 static int copy(struct ripc_context *ctx, const struct ripc_send *request, uint64_t total,
 		struct iovec *copies)
@@ -105,7 +99,7 @@ static int send_long(struct ripc_service *service, struct ripc_send *request,
 	request->flags |= RIPC_SEND_LONG | RIPC_NOWAIT | RIPC_GIVE;
 	error = ripc__outgoing_start(service, request, like, outgoing);
 	if (error)
-		references_drop(ctx, copies, request->n_items);
+		ripc__buffers_free(ctx, copies, request->n_items);
 	return error;
 }
 
@@ -137,6 +131,6 @@ int ripc__reply(struct ripc_service *service, const struct ripc_msg *question,
 	if (!reply_shortly(asker, question, reply))
 		return reply_at_length(service, question, reply, asker, outgoing);
 	if (reply->flags & RIPC_GIVE)
-		references_drop(service->ctx, reply->items, reply->n_items);
+		ripc__buffers_free(service->ctx, reply->items, reply->n_items);
 	return 0;
 }

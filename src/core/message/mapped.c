@@ -131,6 +131,25 @@ int ripc__buffer_free(struct ripc_context *ctx, const void *buf)
 	return 0;
 }
 
+void ripc__buffers_free(struct ripc_context *ctx, const struct iovec *items, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		ripc__buffer_free(ctx, items[i].iov_base);
+}
+
+int ripc__buffers_ref(struct ripc_context *ctx, const struct iovec *items, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		int error = ripc__buffer_ref(ctx, items[i].iov_base);
+
+		if (error) {
+			ripc__buffers_free(ctx, items, i);
+			return error;
+		}
+	}
+	return 0;
+}
+
 void ripc__mapped_close(struct ripc_context *ctx)
 {
 	list_for_each(node, &ctx->mapped) {
@@ -206,14 +225,18 @@ static bool item_map(struct partner *partner, const struct wire_packet *announce
 	return true;
 }
 
-/* Can the network map what was given, and is no copy wanted, and no window there for it? */
-static bool may_map(struct partner *partner)
+/*
+ * Can the network map what was given, and is no copy wanted, and no window there for it? Replies
+ * have none.
+ */
+static bool may_map(struct partner *partner, const struct wire_packet *announce)
 {
 	struct ripc_context *ctx = partner->service->ctx;
 	const struct device *device = ripc__peer_device(ctx, partner->peer);
 
 	return !(ctx->cfg.flags & RIPC_COPY_GIVEN) && device->attr.caps & RIPC_CAP_MAP &&
-		!partner->peer->opening && list_empty(&partner->service->windows);
+		!partner->peer->opening &&
+		(wire_is_answer(announce) || list_empty(&partner->service->windows));
 }
 
 struct message *ripc__mapped_message(struct partner *partner, const struct wire_packet *announce)
@@ -224,7 +247,7 @@ struct message *ripc__mapped_message(struct partner *partner, const struct wire_
 	struct iovec *items;
 	uint64_t start = 0;
 
-	if (!may_map(partner))
+	if (!may_map(partner, announce))
 		return NULL;
 	message = ripc__message_alloc(ctx, announce->n_items, true);
 	if (!message)

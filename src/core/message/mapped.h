@@ -23,6 +23,9 @@ void ripc__mapped_close(struct ripc_context *ctx);
  * reference for each item in it; else -EINVAL.
  */
 int ripc__buffers_check(struct ripc_context *ctx, const struct iovec *items, uint32_t n);
+/* One reference more for each item, or none: -EOVERFLOW, -EINVAL. One less for each. */
+int ripc__buffers_ref(struct ripc_context *ctx, const struct iovec *items, uint32_t n);
+void ripc__buffers_free(struct ripc_context *ctx, const struct iovec *items, uint32_t n);
 /* One reference more, or less, to a buffer of the pool or a mapped buffer. */
 int ripc__buffer_ref(struct ripc_context *ctx, const void *buf);
 int ripc__buffer_free(struct ripc_context *ctx, const void *buf);

@@ -70,7 +70,7 @@ static int admit(struct partner *partner, const struct wire_packet *packet)
 bool ripc__is_whole(const struct partner *partner, const struct wire_packet *packet)
 {
 	return packet->payload_len == packet->announce.total &&
-		list_empty(&partner->service->windows) &&
+		(wire_is_answer(packet) || list_empty(&partner->service->windows)) &&
 		!(packet->replies && ripc__lent_by_id(partner->service, packet->replies));
 }
 

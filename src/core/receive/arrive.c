@@ -402,7 +402,7 @@ static bool map_instead(struct incoming *incoming, const struct wire_packet *pac
 	struct message *message = NULL;
 
 	if (!incoming->reading && incoming->got <= UNASKED_BYTES &&
-			partner->service->windows_posted == 0 &&
+			(wire_is_answer(packet) || partner->service->windows_posted == 0) &&
 			ripc__order_may_pass(partner, incoming->previous))
 		message = map_given(partner, packet);
 	if (!message)

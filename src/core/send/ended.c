@@ -118,10 +118,19 @@ static bool is_given(const struct outgoing *outgoing)
 		outgoing->call.kind > WIRE_CALL_ASKS || is_untold(outgoing));
 }
 
+/*
+ * Are its references ours, whatever becomes of the message? Those of a request are: the call has
+ * references of its own (call/call.c).
+ */
+static bool is_ours(const struct outgoing *outgoing)
+{
+	return is_given(outgoing) || (outgoing->flags & RIPC_GIVE &&
+		outgoing->call.kind == WIRE_CALL_ASKS);
+}
+
 static void drop_given(struct outgoing *outgoing)
 {
-	for (uint32_t i = 0; i < outgoing->n_items; i++)
-		ripc__buffer_free(context_of(outgoing), outgoing->items[i].iov_base);
+	ripc__buffers_free(context_of(outgoing), outgoing->items, outgoing->n_items);
 }
 
 void ripc__outgoing_untold(struct message *message)
@@ -138,7 +147,7 @@ static void report(struct outgoing *outgoing)
 	struct ripc_msg *public = &outgoing->message.public;
 	bool nowait = outgoing->flags & RIPC_NOWAIT;
 
-	if (is_given(outgoing) && !outgoing->held)
+	if (is_ours(outgoing) && !outgoing->held)
 		drop_given(outgoing);
 	if (outgoing->asked_by)
 		context_of(outgoing)->up->question_ended(outgoing);
@@ -219,7 +228,7 @@ void ripc__ended_let_go(struct ripc_context *ctx)
 	list_for_each(node, &ctx->ended) {
 		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
 
-		if (!list_empty(&outgoing->fencing) && is_given(outgoing))
+		if (!list_empty(&outgoing->fencing) && is_ours(outgoing))
 			drop_given(outgoing);
 	}
 }
