@@ -28,7 +28,7 @@ struct ripc_request {
 	const struct ripc_buffer *returns; /* return buffers for the reply's items; the array is
 	                                      copied */
 	uint32_t n_items, n_returns;
-	uint32_t flags;                    /* RIPC_IDEMPOTENT */
+	uint32_t flags;                    /* RIPC_IDEMPOTENT, RIPC_GIVE */
 	int32_t timeout_ms;                /* 0: the context's timeout_ms */
 };
 
@@ -36,6 +36,12 @@ struct ripc_request {
  * Sends a request, and waits for the reply, up to timeout_ms. 0: *reply is the server's reply, and
  * the caller's until ripc_msg_free(). On every return, the items and the return buffers are the
  * caller's again. The places of a reply show which of its items lie in return buffers.
+ *
+ * With RIPC_GIVE each item must lie in a pool buffer (else -EINVAL), and one reference per item
+ * moves to the library if *outcome is RIPC_DELIVERED or RIPC_UNKNOWN. After RIPC_NOT_DELIVERED the
+ * references stay the caller's. The library holds them until the call ends, and as long as the
+ * server has not freed the request. Where the network can map memory (shm), a request in buffers
+ * of more than 512 KiB is not copied: ripc_sendmsg() has the details.
  *
  * An incarnation of a service receives a request at most once. The library repeats a request that
  * has certainly reached no service until the deadline; a service that is registered meanwhile gets
@@ -86,19 +92,23 @@ RIPC_API int ripc_call(struct ripc_service *svc, const struct ripc_request *requ
  * cookie, status is what ripc_call() would return, and outcome is what ripc_call() would set
  * *outcome to. If no reply arrived, from is the ID of the request, and n_items is 0. ripc_receive()
  * hands it out after the messages that svc received before it. A negative return: no RIPC_REPLY
- * follows, and nothing was sent.
+ * follows, nothing was sent, and given references stay the caller's. If the service is closed
+ * before the application has received the RIPC_REPLY, the library drops given references, whatever
+ * the outcome is.
  */
 RIPC_API int ripc_call_start(struct ripc_service *svc, const struct ripc_request *request);
 
 /*
  * Replies to a request. Never waits. Copies the items, unless flags has RIPC_GIVE: then each item
  * must lie in a pool buffer, and on return of 0 one reference per item moves to the library,
- * whatever becomes of the reply. n_items 0: an empty reply, which arrives as one item of no bytes.
- * request may be a copy of the struct that was kept after ripc_msg_free(): the fields kind, from,
- * from_incarnation, reply and flags are used. If a server does not reply, the client waits until
- * its deadline, and the server pays nothing. The library repeats an idempotent request without a
- * reply once, after some 20 ms. A second reply is dropped, and so is a reply after the client's
- * deadline; the server does not learn of either.
+ * whatever becomes of the reply. Where the network can map memory (shm), the client reads the
+ * reply where it is (ripc_sendmsg()), unless it lent return buffers with the request.
+ * n_items 0: an empty reply, which arrives as one item of no bytes. request may be a copy of the
+ * struct that was kept after ripc_msg_free(): the fields kind, from, from_incarnation, reply and
+ * flags are used. If a server does not reply, the client waits until its deadline, and the server
+ * pays nothing. The library repeats an idempotent request without a reply once, after some 20 ms. A
+ * second reply is dropped, and so is a reply after the client's deadline; the server does not learn
+ * of either.
  *  -ENOENT    the client is gone, as far as the library knows: the reply is of no use any more
  *  -EAGAIN    4,096 replies wait for the client, which receives none
  *  -EINVAL, -EMSGSIZE, -ENOMEM   nothing was sent; a shorter reply or ripc_reply_error() may pass

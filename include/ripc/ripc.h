@@ -561,7 +561,7 @@ RIPC_API int ripc_cancel(struct ripc_service *svc, uint64_t cookie);
  * Items of a message that was given (RIPC_GIVE) may lie in the sender's memory (RIPC_IN_SENDER in
  * places). Only the sender can write there, but at any time. If you do not trust a partner, copy
  * such an item, then check and use the copy; or open the context with RIPC_COPY_GIVEN; or post
- * windows, into which all items are copied.
+ * windows, into which all items are copied, and lend return buffers, which do the same for replies.
  * A NOTICE tells by its status and cookie:
  *   0, cookie 0             a send that met -EAGAIN may be tried again
  *   0, cookie of a send     after -ECONNRESET: the send's buffers are the caller's again

@@ -174,12 +174,13 @@ class Service:
         await refused
 
     async def call(self, to: ServiceId, data: Data, timeout: Optional[float] = None, *,
-                   idempotent: bool = False, returns: Optional[Data] = None) -> Message:
+                   idempotent: bool = False, returns: Optional[Data] = None,
+                   give: bool = False) -> Message:
         """Sends a request, and returns the reply. Cancelling the task cancels the call."""
         pending = _Pending(loop=self._loop)
         while True:
             try:
-                self.raw.call_start(to, data, timeout, idempotent, returns=returns,
+                self.raw.call_start(to, data, timeout, idempotent, returns=returns, give=give,
                                     cookie=pending)
                 break
             except Again:

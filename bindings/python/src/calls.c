@@ -13,7 +13,7 @@ struct asking {
 	struct ripc_buffer places[RIPC_ITEMS_MAX];
 };
 
-enum { TO, DATA, TIMEOUT, IDEMPOTENT, RETURNS, TO_INCARNATION, COOKIE, N_ARGUMENTS };
+enum { TO, DATA, TIMEOUT, IDEMPOTENT, RETURNS, TO_INCARNATION, GIVE, COOKIE, N_ARGUMENTS };
 
 const char *answer_note(int status, enum ripc_outcome asked)
 {
@@ -30,16 +30,37 @@ const char *answer_note(int status, enum ripc_outcome asked)
 
 /* ---- asking ---------------------------------------------------------------------------- */
 
+static void release(struct asking *asking)
+{
+	items_release(&asking->items);
+	items_release(&asking->returns);
+}
+
+/* A reference to each item for the library, if they are given. */
+static int give_it(struct asking *asking)
+{
+	int error = asking->request.flags & RIPC_GIVE ?
+		items_give(asking->service->context, &asking->items) : 0;
+
+	if (!error)
+		return 0;
+	error_raise(error, RIPC_NOT_DELIVERED,
+		"what is given lies in ctx.buffer() or in a received message");
+	return -1;
+}
+
 static int request_read(struct asking *asking, const struct argument *arguments)
 {
 	struct ripc_request *request = &asking->request;
 	int idempotent = truth_read(arguments[IDEMPOTENT].value);
+	int give = truth_read(arguments[GIVE].value);
 	PyObject *returns = arguments[RETURNS].value;
 
 	*request = (struct ripc_request){.size = sizeof(*request),
-		.flags = idempotent > 0 ? RIPC_IDEMPOTENT : 0};
+		.flags = (idempotent > 0 ? RIPC_IDEMPOTENT : 0) | (give > 0 ? RIPC_GIVE : 0)};
 	asking->items.n = asking->returns.n = 0;
-	if (idempotent < 0 || to_read(asking->service, arguments[TO].value, &request->to) ||
+	if (idempotent < 0 || give < 0 ||
+			to_read(asking->service, arguments[TO].value, &request->to) ||
 			deadline_read(arguments[TIMEOUT].value, &request->timeout_ms) ||
 			number_read(arguments[TO_INCARNATION].value, &request->to_incarnation) ||
 			items_read(&asking->items, arguments[DATA].value, PyBUF_SIMPLE))
@@ -49,9 +70,8 @@ static int request_read(struct asking *asking, const struct argument *arguments)
 		items_release(&asking->items);
 		return -1;
 	}
-	if (!service_use(asking->service)) {
-		items_release(&asking->items);
-		items_release(&asking->returns);
+	if (!service_use(asking->service) || give_it(asking)) {
+		release(asking);
 		return -1;
 	}
 	request->items = asking->items.iov;
@@ -70,14 +90,21 @@ static void lend(struct asking *asking)
 	request->returns = request->n_returns ? asking->places : NULL;
 }
 
+/* What was to be given was not taken. */
+static void keep_it(struct asking *asking)
+{
+	if (asking->request.flags & RIPC_GIVE)
+		items_keep(asking->service->context, asking->items.views, asking->items.n);
+}
+
 /* The hold has the items from now on. */
 static int hold_it(struct asking *asking, struct items *items, PyObject *cookie)
 {
 	asking->request.cookie = hold_take(&asking->service->holds, HOLD_CALL, cookie, items,
 		&asking->returns);
 	if (!asking->request.cookie) {
-		items_release(&asking->items);
-		items_release(&asking->returns);
+		keep_it(asking);
+		release(asking);
 		return -1;
 	}
 	lend(asking);
@@ -97,6 +124,8 @@ static PyObject *call(struct asking *asking)
 	service_enter_python(service, state);
 	if (!error)
 		answer = message_new(service, msg);
+	if (asked == RIPC_NOT_DELIVERED)
+		keep_it(asking);
 	items_release(&asking->items);
 	hold_undo(&service->holds, asking->request.cookie);
 	if (PyErr_CheckSignals()) {
@@ -109,7 +138,8 @@ static PyObject *call(struct asking *asking)
 PyObject *service_call(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
 {
 	struct argument arguments[] = {{"to", NULL}, {"data", NULL}, {"timeout", NULL},
-		{"idempotent", NULL}, {"returns", NULL}, {"to_incarnation", NULL}};
+		{"idempotent", NULL}, {"returns", NULL}, {"to_incarnation", NULL},
+		{"give", NULL}};
 	const struct call given = {args, n, names};
 	struct asking asking;
 
@@ -136,12 +166,13 @@ PyObject *service_call_start(PyObject *self, PyObject *const *args, Py_ssize_t n
 {
 	struct argument arguments[] = {{"to", NULL}, {"data", NULL}, {"timeout", NULL},
 		{"idempotent", NULL}, {"returns", NULL}, {"to_incarnation", NULL},
-		{"cookie", NULL}};
+		{"give", NULL}, {"cookie", NULL}};
 	const struct call given = {args, n, names};
 	struct service *service = (struct service *)self;
 	PyThreadState *state = NULL;
 	struct ripc_service *svc;
 	struct asking asking;
+	struct hold *hold;
 	PyObject *cookie;
 	bool large;
 	int error;
@@ -154,6 +185,8 @@ PyObject *service_call_start(PyObject *self, PyObject *const *args, Py_ssize_t n
 	large = is_large(asking.items.iov, asking.items.n);
 	if (hold_it(&asking, &asking.items, cookie))
 		return NULL;
+	hold = hold_get(&service->holds, asking.request.cookie);
+	hold->given = asking.request.flags & RIPC_GIVE;
 	svc = service->svc;
 	if (large)
 		state = service_leave_python(service);
@@ -162,6 +195,9 @@ PyObject *service_call_start(PyObject *self, PyObject *const *args, Py_ssize_t n
 		service_enter_python(service, state);
 	if (!error)
 		Py_RETURN_NONE;
+	hold = hold_get(&service->holds, asking.request.cookie);
+	if (hold && hold->given)
+		items_keep(service->context, hold->items, hold->n_items);
 	hold_undo(&service->holds, asking.request.cookie);
 	return error_raise(error, RIPC_NOT_DELIVERED, NULL);
 }

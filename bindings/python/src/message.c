@@ -57,8 +57,11 @@ static void answered(struct message *message, struct holds *holds)
 	struct hold *hold = hold_get(holds, message->head.request_cookie);
 
 	cookie_set(message, hold);
-	if (hold)
-		hold_end(holds, hold);
+	if (!hold)
+		return;
+	if (message->head.outcome == RIPC_NOT_DELIVERED && hold->given)
+		items_keep(message->service->context, hold->items, hold->n_items);
+	hold_end(holds, hold);
 }
 
 /* The memory of the hold is the message's now. */

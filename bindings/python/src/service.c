@@ -454,10 +454,11 @@ static PyMethodDef methods[] = {
 		"was lent."},
 	{"call", FAST(service_call), METH_FASTCALL | METH_KEYWORDS,
 		"call(to, data, timeout=None, *, idempotent=False, returns=None, "
-		"to_incarnation=0)\n--\n\nSend a request, and wait for the reply."},
+		"to_incarnation=0, give=False)\n--\n\nSend a request, and wait for the reply."},
 	{"call_start", FAST(service_call_start), METH_FASTCALL | METH_KEYWORDS,
 		"call_start(to, data, timeout=None, *, idempotent=False, returns=None, "
-		"to_incarnation=0, cookie=None)\n--\n\nSend a request; a REPLY follows."},
+		"to_incarnation=0, give=False, cookie=None)\n--\n\nSend a request; a REPLY "
+		"follows."},
 	{"reply", FAST(service_reply), METH_FASTCALL | METH_KEYWORDS,
 		"reply(request, data=b'', give=False)\n--\n\nReply. Never waits."},
 	{"reply_error", FAST(service_reply_error), METH_FASTCALL,

@@ -149,8 +149,10 @@ class Run:
     def do_call(self, step):
         service, to = self.services[step['by']], self.id(step['to'])
         ask = service.call_start if step.get('start') else service.call
-        return ask(to, [bytes_of(item) for item in step['items']], seconds(step),
-                   **self.options(step, 'idempotent', 'cookie'))
+        options = self.options(step, 'idempotent', 'cookie')
+        if 'give' in step:
+            options['give'] = True
+        return ask(to, self.items(step, service.context), seconds(step), **options)
 
     def do_reply(self, step):
         items = [bytes_of(item) for item in step['items']]

@@ -27,7 +27,8 @@ static int check_call(struct ripc_service *svc, const struct ripc_request *call,
 
 	if (error)
 		return error;
-	if (!svc || !wire_is_service(request->to) || request->flags & ~(RIPC_IDEMPOTENT | RIPC_GIVE) ||
+	if (!svc || !wire_is_service(request->to) ||
+			request->flags & ~(RIPC_IDEMPOTENT | RIPC_GIVE) ||
 			request->timeout_ms < 0 || !request->items || request->n_items == 0 ||
 			request->n_items > RIPC_ITEMS_MAX ||
 			!ripc__returns_are_sane(request->returns, request->n_returns))

@@ -538,7 +538,7 @@ START_TEST(reply__given_is_mapped)
 }
 END_TEST
 
-/* Bytes that an end finds in place when so many were given to it: where the network can map them. */
+/* So many bytes, if the network can map what is given, else 0. */
 static uint64_t in_place(int i, uint64_t bytes)
 {
 	const char *backend = calls_world.backends[i / 2];
