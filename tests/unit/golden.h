@@ -68,6 +68,19 @@
 	"0c00000000000000 0000100000000000" /* lengths */ \
 	"686572652069742069733a20" /* payload */
 
+/* Announce, the reply to a request: whole message */
+#define GOLDEN_ANNOUNCE_REPLY \
+	"02 02 9800 3bd8e326" /* version, type, flags, crc */ \
+	"8877665544332211 00ffeeddccbbaa99" /* src, dst */ \
+	"0807060504030201 2a00000000000080" /* token, number */ \
+	"efbe000000000000" /* replies */ \
+	"02000000 00000000" /* call: kind, value */ \
+	"0400000000000000 2800000000000080" /* total, oldest */ \
+	"01000000 04000000 cb203605 00000000" /* n_items, unasked, sum, keys */ \
+	"44332211 88776655" /* stamp, echo */ \
+	"0400000000000000" /* lengths */ \
+	"646f6e65" /* payload */
+
 /* Announce, alone */
 #define GOLDEN_ANNOUNCE \
 	"02 02 0000 6c47aaf1" /* version, type, flags, crc */ \
