@@ -231,6 +231,23 @@ static void add_descriptors(struct report *report)
 	add(report, &finding);
 }
 
+/* No probe can tell what a firewall drops. */
+static void add_ports(struct report *report)
+{
+	const struct ripc_finding finding = {
+		.kind = "limit",
+		.name = "firewall",
+		.usable = -1,
+		.detail = "between hosts: UDP port 15511 (resolver.port), to which others send "
+			"queries and from which responses come, also to multicast, which a "
+			"firewall that only admits replies drops; and for messages the UDP port "
+			"of each program: any, or that of option udp.port",
+		.remedy = "",
+	};
+
+	add(report, &finding);
+}
+
 static void add_limits(struct report *report)
 {
 	add_receive_buffer(report);
@@ -239,6 +256,7 @@ static void add_limits(struct report *report)
 	add_limit(report, RLIMIT_NOFILE, "RLIMIT_NOFILE", DESCRIPTORS_GOOD,
 		"for many services in one process: ulimit -n 4096");
 	add_descriptors(report);
+	add_ports(report);
 	add_limit(report, RLIMIT_FSIZE, "RLIMIT_FSIZE", UINT64_MAX,
 		"longer memory cannot be shared, and is copied: ulimit -f unlimited, or "
 		"LimitFSIZE= in systemd");

@@ -145,7 +145,7 @@ static int list_services(int timeout_ms, int json)
 	int err = ripc_open(&config, &ctx);
 
 	if (err < 0)
-		return tool_failed(PROGRAM, "cannot start", err);
+		return tool_cannot_start(err);
 	err = look(ctx, timeout_ms, &services);
 	ripc_close(ctx, 0);
 	if (err >= 0 && services.no_memory)

@@ -42,6 +42,19 @@ static void stop(int signal)
 	stopped = 1;
 }
 
+/* Which of the causes that an error has is that of a ping. */
+static const char *why(int err)
+{
+	switch (err) {
+	case -ENOENT:
+		return "it has ended, and nobody else has that service";
+	case -ETIMEDOUT:
+		return "no answer in time";
+	default:
+		return ripc_strerror(err);
+	}
+}
+
 static void ping_once(struct ping *ping)
 {
 	uint64_t rtt_ns;
@@ -51,7 +64,7 @@ static void ping_once(struct ping *ping)
 	if (err < 0) {
 		ping->last_error = err;
 		if (!ping->json)
-			printf("%" PRIu64 ": %s\n", ping->n_sent, ripc_strerror(err));
+			printf("%" PRIu64 ": %s\n", ping->n_sent, why(err));
 		return;
 	}
 	ping->rtts_us[ping->n_answered++] = (double)rtt_ns / 1e3;
@@ -112,7 +125,27 @@ static void print_text(const struct ping *ping, const struct ripc_path *path)
 		printf("not taken: %s\n", path->others);
 }
 
-static void print_result(struct ping *ping)
+/* It was found, but nothing came back. */
+static int silent(const struct ping *ping, const struct ripc_path *path)
+{
+	bool is_udp = path && strcmp(path->backend, "udp") == 0;
+
+	if (ping->last_error != -ETIMEDOUT || !is_udp) {
+		fprintf(stderr, "%s: %s: %s%s\n", PROGRAM, ping->name, why(ping->last_error),
+			ping->last_error == -ETIMEDOUT ? ": its process is stopped or too busy" :
+			"");
+		return TOOL_FAILED;
+	}
+	fprintf(stderr,
+		"%s: %s: it was found, but nothing came back from %s by UDP: a firewall of that "
+		"host, of this one or between them drops it, or the process is stopped. Finding "
+		"needs UDP port 15511, messages need the port of each program: let all UDP ports "
+		"pass, or choose a port (RIPC_OPTIONS=udp.port=NUMBER) and let that pass\n",
+		PROGRAM, ping->name, path->address);
+	return TOOL_FAILED;
+}
+
+static int print_result(struct ping *ping)
 {
 	struct ripc_path path = {.size = sizeof(path)};
 	int err = ripc_path_info(ping->svc, ping->id, &path);
@@ -123,19 +156,39 @@ static void print_result(struct ping *ping)
 		print_json(ping, has_path ? &path : NULL);
 	else
 		print_text(ping, has_path ? &path : NULL);
+	fflush(stdout);
+	return ping->n_answered > 0 ? TOOL_OK : silent(ping, has_path ? &path : NULL);
 }
 
 /* Why nobody was found, as far as that can be told. */
 static int not_found(const struct ping *ping, int err)
 {
 	unsigned int user;
+	pid_t pid;
 
-	if (!tool_foreign_user(ping->id, &user))
+	if (tool_foreign_user(ping->id, &user))
+		fprintf(stderr,
+			"%s: %s: another user (uid %u) of this host has it, and it was not found "
+			"by the network: let multicast pass, or set RIPC_PEERS=127.0.0.1\n",
+			PROGRAM, ping->name, user);
+	else if (tool_foreign_namespace(ping->id, &pid))
+		fprintf(stderr,
+			"%s: %s: in another network namespace of this host it is there (that of "
+			"process %d), but no query from here was answered: join the two "
+			"networks, set RIPC_PEERS to an address of that one, or run \"nsenter -t "
+			"%d -n ripc ping ...\"\n",
+			PROGRAM, ping->name, (int)pid, (int)pid);
+	else if (err == -ENOENT || err == -ETIMEDOUT)
+		fprintf(stderr,
+			"%s: %s: %s. On another host it is not found if multicast does not pass "
+			"(set RIPC_PEERS), or if a firewall of either host drops UDP port 15511: let it in there, and here "
+			"let in what comes from that port, which a firewall that only admits "
+			"replies drops after multicast\n",
+			PROGRAM, ping->name, err == -ENOENT ? "nobody has that service: start it, "
+			"or see \"ripc ls\"" : "not found in time: its process is silent, or needs "
+			"longer (--timeout)");
+	else
 		return tool_failed(PROGRAM, ping->name, err);
-	fprintf(stderr,
-		"%s: %s: another user (uid %u) of this host has it, and it was not found by the "
-		"network: let multicast pass, or set RIPC_PEERS=127.0.0.1\n",
-		PROGRAM, ping->name, user);
 	return TOOL_FAILED;
 }
 
@@ -153,8 +206,7 @@ static int measure(struct ping *ping)
 		if (ping->n_sent < ping->count && ping->interval_ms > 0 && !stopped)
 			tool_sleep_ns(ping->interval_ms * 1000000);
 	}
-	print_result(ping);
-	return ping->n_answered > 0 ? TOOL_OK : tool_failed(PROGRAM, ping->name, ping->last_error);
+	return print_result(ping);
 }
 
 static int run(struct ping *ping)
@@ -173,7 +225,7 @@ static int run(struct ping *ping)
 	err = ripc_open(&config, &ping->ctx);
 	if (err < 0) {
 		free(ping->rtts_us);
-		return tool_failed(PROGRAM, "cannot start", err);
+		return tool_cannot_start(err);
 	}
 	sigaction(SIGINT, &action, NULL);
 	err = ripc_service_open(ping->ctx, 0, 0, &ping->svc);

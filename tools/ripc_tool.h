@@ -8,6 +8,7 @@
 
 #include <ripc/ripc.h>
 #include <stdbool.h>
+#include <sys/types.h>
 #include "common.h"
 
 #define PROGRAM "ripc"
@@ -28,6 +29,14 @@ static inline bool tool_is_group(uint64_t id)
 
 /* Has another user of this host that service? 1: yes, *user. */
 int tool_foreign_user(uint64_t id, unsigned int *user);
+/*
+ * Has a process in another network namespace of this host that service? 1: yes, *pid. Only
+ * processes that may be looked at are seen: of our user, or all for root.
+ */
+int tool_foreign_namespace(uint64_t id, pid_t *pid);
+
+/* Says why no context could be opened. Returns TOOL_FAILED. */
+int tool_cannot_start(int err);
 
 /*
  * Calls found for each local name of our user's services that another user's process has bound;

@@ -14,6 +14,7 @@
 #include "ripc_tool.h"
 
 #define ANSWER_MS 300 /* as long a context may take to write its page */
+#define INTERVAL_MS 1000
 
 static const char usage_text[] =
 	"usage: ripc top [--json] [--once] [--interval MS]\n"
@@ -22,13 +23,15 @@ static const char usage_text[] =
 	"was dropped and why, services, and partners with path, round trip and window. Ends\n"
 	"with q.\n"
 	"\n"
-	"  --once          one look, without rates, and no more\n"
+	"  --once          one look, without rates, and no more; with --interval a second look\n"
+	"                  after that time, which is shown with its rates\n"
 	"  --interval MS   from one look to the next (default 1000)\n"
 	"  --json          one JSON object per context and look\n";
 
 struct top {
 	struct look look;
 	int interval_ms, json, once;
+	int has_rates;            /* of once: a look goes before, for the rates */
 	int on_terminal;          /* of the output */
 	int has_keys;             /* the input is a terminal, too */
 	struct termios before;
@@ -107,6 +110,8 @@ static int run(struct top *top)
 	keys_open(top);
 	do {
 		error = look_update(&top->look, ANSWER_MS);
+		if (!error && top->has_rates && pause_for_keys(top))
+			error = look_update(&top->look, ANSWER_MS);
 		if (!error)
 			show(top);
 		if (!error && fflush(stdout))
@@ -127,7 +132,7 @@ int ripc_top_main(int argc, char **argv)
 		{0},
 	};
 	static struct top top;
-	uint64_t interval_ms = 1000;
+	uint64_t interval_ms = 0;
 	int option;
 
 	while ((option = getopt_long(argc, argv, "h", options, NULL)) >= 0) {
@@ -147,6 +152,7 @@ int ripc_top_main(int argc, char **argv)
 	}
 	if (optind < argc)
 		return usage_error(usage_text, "no argument is needed");
-	top.interval_ms = (int)interval_ms;
+	top.has_rates = top.once && interval_ms;
+	top.interval_ms = interval_ms ? (int)interval_ms : INTERVAL_MS;
 	return run(&top);
 }

@@ -319,6 +319,18 @@ def check_liars(build):
     expect(f'40 pages of a liar, {shown} of which may be', 0 < shown < 40)
 
 
+def check_rates(build, processes):
+    """Two looks have rates, one has none; and a run without losses has no troubles."""
+    pids = [str(each.pid) for each in processes]
+    for arguments, has_rates in ((), False), (('--interval', '200'), True):
+        text = top(build, *arguments)
+        rows = [row.split() for row in text.splitlines() if row.split()[1:2] and row.split()[1] in pids]
+        rates = [row[2:8] for row in rows if len(row) == 10]
+        assert len(rates) == len(pids), text
+        expect(f'rates: {rates[0]}', all(('-' not in each) == has_rates for each in rates), text)
+        expect('no troubles', 'troubles' not in text, text)
+
+
 def main(build, source):
     if os.geteuid() == 0 and '--inside' not in sys.argv:
         # Abstract names are those of a network namespace: nobody else's contexts are there.
@@ -328,6 +340,7 @@ def main(build, source):
     names = figures(source)
     processes = [Shown(build, i) for i in range(PROCESSES)]
     check_figures(build, processes, names)
+    check_rates(build, processes)
     check_terminal(build, None)
     check_terminal(build, signal.SIGTERM)
     if os.geteuid() == 0:

@@ -118,29 +118,35 @@ static void say_context(struct screen *screen, const struct look_context *of)
 			BYTES(stats->mapped_held_bytes), BYTES(stats->granted_bytes));
 }
 
-/* What was lost or went wrong, by cause; nothing is said of a cause that has not come up. */
-static void say_drops(struct screen *screen, const struct look_context *of)
+/* What costs an application a message or a call. */
+static const char *const losses[] = {"long_not_delivered", "long_unknown", "messages_refused",
+	"messages_abandoned", "calls_failed", "calls_refused", "drop_version", "drop_queue_full",
+	"drop_no_memory", "drop_receive_buffer", "drop_partner_limit", "drop_send_full",
+	"drop_send_unresolved", NULL};
+/* What the protocol mends, as it comes up where all is well, too: when partners start, and end. */
+static const char *const mended[] = {"drop_malformed", "drop_checksum", "drop_token", "drop_proof",
+	"drop_duplicate", "drop_late", "drop_no_member", "announcements_repeated",
+	"data_resent_bytes", "path_changes", "reads_failed", "writes_failed", NULL};
+
+/* The figures of these names; nothing is said of a cause that has not come up. */
+static void say_figures(struct screen *screen, const struct look_context *of, const char *title,
+		const char *const *names)
 {
-	static const char *const names[] = {"long_not_delivered", "long_unknown",
-		"announcements_repeated", "data_resent_bytes", "messages_refused",
-		"messages_abandoned", "calls_failed", "calls_refused", "path_changes",
-		"reads_failed", "writes_failed"};
 	char line[400] = "";
 	size_t len = 0;
 
-	for (size_t i = 0; i < look_n_figures; i++) {
-		const struct figure *figure = &look_figures[i];
-		uint64_t value = look_figure(&of->now.page.stats, figure);
-		bool wanted = strncmp(figure->name, "drop_", 5) == 0;
+	for (; *names; names++) {
+		for (size_t i = 0; i < look_n_figures; i++) {
+			const struct figure *figure = &look_figures[i];
+			uint64_t value = look_figure(&of->now.page.stats, figure);
 
-		for (size_t n = 0; n < sizeof(names) / sizeof(names[0]); n++)
-			wanted = wanted || strcmp(figure->name, names[n]) == 0;
-		if (wanted && value && len < sizeof(line))
-			len += (size_t)snprintf(line + len, sizeof(line) - len, "%s%s %" PRIu64,
-				len ? ", " : "", figure->name, value);
+			if (strcmp(figure->name, *names) == 0 && value && len < sizeof(line))
+				len += (size_t)snprintf(line + len, sizeof(line) - len,
+					"%s%s %" PRIu64, len ? ", " : "", figure->name, value);
+		}
 	}
 	if (len > 0)
-		say(screen, "  troubles: %s", line);
+		say(screen, "  %s: %s", title, line);
 }
 
 /* ---- services and partners ------------------------------------------------------------------ */
@@ -275,7 +281,8 @@ static bool has_room(struct screen *screen, int n)
 static void say_details(struct screen *screen, const struct look_context *of)
 {
 	say_context(screen, of);
-	say_drops(screen, of);
+	say_figures(screen, of, "troubles", losses);
+	say_figures(screen, of, "mended", mended);
 	say_services(screen, of);
 	say_partners(screen, of);
 }

@@ -427,8 +427,8 @@ int ripc__open_in(const struct ripc_config *cfg, const struct ripc__env *env,
 	error = error ? error : ripc__config_check(ctx);
 	error = error ? error : context_start(ctx);
 	if (error) {
-		/* Of the others somebody has said more. */
-		if (error != -EINVAL && error != -ENODEV)
+		/* Of the others somebody has said more: of -ENOENT, which file is missing. */
+		if (error != -EINVAL && error != -ENODEV && error != -ENOENT)
 			ripc__log(ctx, RIPC_LOG_ERROR, "no context can be opened: %s",
 				ripc_strerror(error));
 		context_free(ctx);

@@ -61,7 +61,7 @@ static const char *broken(int error)
 {
 	switch (error) {
 	case -EACCES:
-		return "another user's: set shm.uids or shm.gids on both sides";
+		return "another user's (as of ripc_open()): set shm.uids or shm.gids on both sides";
 	case -ECONNRESET:
 		return "the partner or the network between ended it";
 	case -ETIMEDOUT:

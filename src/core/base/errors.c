@@ -19,8 +19,8 @@ static const struct sentence {
 	const char *text;
 } sentences[] = {
 	{0, "success"},
-	{ENOENT, "nobody has that service: start it, or see \"ripc ls\"; of a cookie or memory: "
-		"none such is known"},
+	{ENOENT, "nobody has that service: start it, or see \"ripc ls\"; or the partner has "
+		"ended; or no such watch, cookie, memory or directory of keys is known"},
 	{EADDRINUSE, "the service ID is alive elsewhere: end that one (see \"ripc ls\"), or take "
 		"another ID"},
 	{EMSGSIZE, "the message is too long for the path or the receiver: send it as a long one, "
@@ -29,8 +29,9 @@ static const struct sentence {
 		"or have a larger pool (pool_bytes)"},
 	{EAGAIN, "not now: nothing there, or too much in progress: receive, or wait for what is "
 		"under way, and try again"},
-	{ETIMEDOUT, "not in time: the partner is slow or silent, or the timeout too short: "
-		"see \"ripc ping\", or give more time"},
+	{ETIMEDOUT, "not in time: the partner is slow or silent, a firewall drops what goes to it "
+		"or comes from it, or the timeout is too short: see \"ripc ping\", or give more "
+		"time"},
 	{ENOMEM, "no memory: the pool is full (free messages, or raise pool_bytes), or the system "
 		"has none, or no more threads (ulimit -u)"},
 	{E2BIG, "a struct has fields set that this libripc does not know: install the libripc "
@@ -38,8 +39,9 @@ static const struct sentence {
 	{EBUSY, "in use: another thread or program is at it"},
 	{EMFILE, "too many open files in this process: raise the limit (ulimit -n)"},
 	{ENFILE, "too many open files on this host: raise fs.file-max (sysctl)"},
-	{ECONNRESET, "the partner or the network failed after all was sent: where the outcome is "
-		"unknown, ask the partner, or send again if twice does no harm"},
+	{ECONNRESET, "the partner or the network failed after all was sent, or a firewall drops it "
+		"(see \"ripc ping\"): where the outcome is unknown, ask the partner, or send "
+		"again if twice does no harm"},
 	{EHOSTUNREACH, "the partner does not answer, or no network leads to it: see "
 		"\"ripc ping\" and \"ripc doctor\""},
 	{ECANCELED, "cancelled: by ripc_cancel(), by the end of the service or of a window, or as "
@@ -50,7 +52,8 @@ static const struct sentence {
 	{EBADMSG, "the message was altered on the way"},
 	{EPROTONOSUPPORT, "the partner speaks another version of the protocol: "
 		"install the same libripc on both hosts"},
-	{EINVAL, "an argument, an option or a variable is wrong: the log says which of ripc_open() "
+	{EINVAL, "an argument is wrong (a group has no single holder to call, ping, find or "
+		"watch), or an option or a variable: the log says which of ripc_open() "
 		"(RIPC_LOG=error)"},
 	{EEXIST, "it is there already, or overlaps memory that is registered or the pool's: end "
 		"that first, or go on with it"},

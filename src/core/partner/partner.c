@@ -212,6 +212,19 @@ static void say_refused(const struct partner *partner)
 			id, own, id);
 }
 
+void ripc__partner_say_unheard(const struct partner *partner)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+
+	if (!partner->peer || partner->state != PARTNER_HELLO || partner->peer->opening ||
+			!ripc__bucket_take(&ctx->words, ctx->now_us))
+		return;
+	ripc__log(ctx, RIPC_LOG_WARN, "service %#llx was found, but nothing comes back from it by "
+		"%s: a firewall drops what goes there or comes from there, or its process is "
+		"stopped (see \"ripc ping\")", (unsigned long long)partner->id,
+		ripc__peer_device(ctx, partner->peer)->ops->name);
+}
+
 /* It refuses a packet, but our hello counts. */
 static void refused_once(struct partner *partner)
 {

@@ -158,6 +158,8 @@ void ripc__partner_aborted(struct partner *partner);
  * it end. Else it refuses a single packet, and messages that it has accepted go on.
  */
 void ripc__partner_refused(struct partner *partner, bool is_hello);
+/* Logs it if nothing has come back from the partner yet: for people, who may find a firewall. */
+void ripc__partner_say_unheard(const struct partner *partner);
 /* New sends look for another incarnation; what is in progress goes on here. */
 void ripc__partner_retire(struct partner *partner);
 void ripc__partner_suspect(struct partner *partner);

@@ -189,6 +189,8 @@ void ripc__outgoing_expire(struct outgoing *outgoing)
 	if (outgoing->announced && partner->peer &&
 			ctx->now_us - outgoing->heard_us >= ripc__rto_most_us(ctx))
 		ripc__partner_suspect(partner);
+	if (outgoing->announced)
+		ripc__partner_say_unheard(partner);
 	if (outgoing->announced && outgoing->state == OUT_ACTIVE && !must_ask(outgoing))
 		ripc__cancel_send(outgoing); /* so that the partner need not wait for more of it */
 	end_by_what_is_known(outgoing, too_late(outgoing));

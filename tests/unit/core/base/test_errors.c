@@ -42,6 +42,11 @@ START_TEST(strerror__remedies)
 	ck_assert_ptr_nonnull(strstr(ripc_strerror(-ENOBUFS), "pool_bytes"));
 	ck_assert_ptr_nonnull(strstr(ripc_strerror(-ECONNRESET), "unknown"));
 	ck_assert_ptr_nonnull(strstr(ripc_strerror(-EACCES), "another user"));
+	ck_assert_ptr_nonnull(strstr(ripc_strerror(-ECONNRESET), "firewall"));
+	ck_assert_ptr_nonnull(strstr(ripc_strerror(-ETIMEDOUT), "firewall"));
+	ck_assert_ptr_nonnull(strstr(ripc_strerror(-EINVAL), "group"));
+	ck_assert_ptr_nonnull(strstr(ripc_strerror(-ENOENT), "directory of keys"));
+	ck_assert_ptr_nonnull(strstr(ripc_strerror(-ENOENT), "watch"));
 }
 END_TEST
 
