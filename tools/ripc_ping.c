@@ -181,9 +181,9 @@ static int not_found(const struct ping *ping, int err)
 	else if (err == -ENOENT || err == -ETIMEDOUT)
 		fprintf(stderr,
 			"%s: %s: %s. On another host it is not found if multicast does not pass "
-			"(set RIPC_PEERS), or if a firewall of either host drops UDP port 15511: let it in there, and here "
-			"let in what comes from that port, which a firewall that only admits "
-			"replies drops after multicast\n",
+			"(set RIPC_PEERS), or if a firewall of either host drops UDP port 15511: "
+			"let it in there, and here let in what comes from that port, which a "
+			"firewall that only admits replies drops after multicast\n",
 			PROGRAM, ping->name, err == -ENOENT ? "nobody has that service: start it, "
 			"or see \"ripc ls\"" : "not found in time: its process is silent, or needs "
 			"longer (--timeout)");

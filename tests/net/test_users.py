@@ -148,9 +148,22 @@ def name_is_taken():
             taker.end()
 
 
+def few_descriptors():
+    """Whichever end has none left for shared memory: each ping is answered."""
+    with netlab.Lab() as lab:
+        host = host_of_users(lab)
+        start(host, None)
+        for limit in range(25, 31):
+            client = host.start(*as_user(SERVER, 'prlimit', f'--nofile={limit}', tool(), 'ping', SERVICE, '-c', 3, '-i', 1),
+                                RIPC_INTERFACES='lo')
+            said = client.popen.stdout.read()
+            check(client.popen.wait() == 0 and '3 sent, 3 answered' in said, f'{limit} descriptors: {said}')
+
+
 if __name__ == '__main__':
     if not shutil.which('setpriv'):
         netlab.skip('there is no program "setpriv"')
     netlab.main([nobody_admits, server_admits, client_admits, both_admit,
                  both_in_the_group, group_by_name, group_on_one_side, client_in_another_group,
-                 server_in_another_group, not_found, name_is_taken], 'nft')
+                 server_in_another_group, not_found, name_is_taken,
+                 few_descriptors], 'nft')

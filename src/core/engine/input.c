@@ -370,14 +370,17 @@ static void input_echo(struct partner *partner, struct device *device,
 {
 	struct ripc_context *ctx = partner->service->ctx;
 	struct wire_packet answer = {.value = packet->value, .stamp = packet->stamp};
-
 	/* From elsewhere, in the name of one that has only claimed its ID: the claimant is told. */
-	if (is_from_route(device, partner, event) || !partner->resolved) {
-		ripc__partner_header(partner, &answer, WIRE_ECHO_REPLY);
-		ripc__partner_send(partner, &answer);
-	} else {
+	bool by_route = is_from_route(device, partner, event) || !partner->resolved;
+
+	if (!by_route) {
 		ripc__partner_header_bare(partner, &answer, WIRE_ECHO_REPLY);
 		ripc__stranger_send(ctx, device, event->from, &answer, event->len);
+	}
+	/* Nothing may go back by another network, as if one of the two lacks descriptors there. */
+	if (by_route || ripc__peer_device(ctx, partner->peer) != device) {
+		ripc__partner_header(partner, &answer, WIRE_ECHO_REPLY);
+		ripc__partner_send(partner, &answer);
 	}
 }
 
