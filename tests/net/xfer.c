@@ -216,7 +216,7 @@ static void print_sent(const struct job *job, double seconds, int status, int ou
 	printf("{\"sent\":%llu,\"seed\":%llu,\"seconds\":%.6f,\"mbs\":%.3f,\"status\":%d,"
 		"\"outcome\":%d,\"error\":\"%s\"}\n", (unsigned long long)job->bytes,
 		(unsigned long long)job->seed, seconds, 1e-6 * (double)job->bytes / seconds,
-		status, outcome, status ? ripc_strerror(status) : "");
+		status, outcome, status ? ripc_errname(status) : "");
 	fflush(stdout);
 }
 
