@@ -31,6 +31,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "classes.h"
@@ -302,6 +303,29 @@ int ripc__pool_promise(struct ripc__pool *pool, size_t len, uint64_t from, void 
 	return err;
 }
 
+/*
+ * A big buffer is about to be the application's. Where some are shown to others, it forgets what it
+ * held before: so it can be shown, which costs less than to send its bytes. Without the lock.
+ */
+static void clear(struct ripc__pool *pool, struct slab *slab)
+{
+	bool is_due;
+
+	ripc__pool_lock(pool);
+	is_due = pool->clears && slab->reused && !slab->share_id;
+	ripc__pool_unlock(pool);
+	if (!is_due)
+		return;
+	for (size_t at = 0; at < slab->len; at += STEP) {
+		if (slab->pages[at / CHUNK] >> at % CHUNK / STEP & 1)
+			memset(slab->base + at, 0, slab->len - at < STEP ? slab->len - at : STEP);
+	}
+	ripc__pool_lock(pool);
+	slab->reused = false;
+	slab->from = MANY;
+	ripc__pool_unlock(pool);
+}
+
 int ripc__pool_alloc(struct ripc__pool *pool, size_t len, void **buf)
 {
 	struct place place;
@@ -313,11 +337,14 @@ int ripc__pool_alloc(struct ripc__pool *pool, size_t len, void **buf)
 	if (due.len)
 		err = fault(pool, place.slab, due, place.index * place.slab->block_len +
 			(len < FAULT_MOST ? len : FAULT_MOST));
-	if (err)
+	if (err) {
 		ripc__pool_free(pool, block_at(place));
-	else
-		*buf = block_at(place);
-	return err;
+		return err;
+	}
+	if (is_big(place.slab))
+		clear(pool, place.slab);
+	*buf = block_at(place);
+	return 0;
 }
 
 int ripc__pool_fault(struct ripc__pool *pool, const void *buf, size_t len)
@@ -463,6 +490,8 @@ int ripc__pool_share(struct ripc__pool *pool, const void *buf, size_t len, uint6
 	reader = reader ? reader : MANY;
 	ripc__pool_lock(pool);
 	place = find(pool, buf);
+	if (place.slab && is_big(place.slab) && place.slab->reused)
+		pool->clears = true;
 	if (place.slab && may_show(place.slab, reader) && len <= room_of(place, buf)) {
 		if (!place.slab->share_id) {
 			place.slab->share_id = ++pool->last_share_id;

@@ -32,7 +32,8 @@ void ripc__pool_hold(struct ripc__pool *pool, uint32_t n);
 void ripc__pool_drop(struct ripc__pool *pool);
 /*
  * Allocates a block with one reference, 64-byte aligned; len 0 gives a block, too. Up to 4 MiB of
- * the block are faulted in. -ENOMEM: limit reached or no memory.
+ * the block are faulted in. A big buffer that held other bytes before is cleared if such a buffer
+ * could not be shown before: so it can be. -ENOMEM: limit reached or no memory.
  */
 int ripc__pool_alloc(struct ripc__pool *pool, size_t len, void **buf);
 /*

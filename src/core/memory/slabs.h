@@ -45,6 +45,7 @@ struct slab {
 struct ripc__pool {
 	pthread_mutex_t mutex;
 	bool locked;               /* false: one thread only, no lock */
+	bool clears;               /* a buffer could not be shown for what it had held before */
 	uint64_t limit, used, idle_bytes, last_share_id;
 	_Atomic uint64_t taken;    /* changed with the lock, compared without */
 	uint32_t n_descriptors;

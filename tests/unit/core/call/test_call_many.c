@@ -574,6 +574,40 @@ START_TEST(reply__given_beside_a_window)
 }
 END_TEST
 
+/* The memory of a reply held a request before: at the second time at the latest it is mapped. */
+START_TEST(reply__given_in_used_memory)
+{
+	char *big = filled(BIG, 7);
+	const struct iovec ask = item(big, BIG);
+	struct ripc_msg *answer, *question, kept;
+	struct ripc_request call;
+	struct iovec given;
+	struct pair pair;
+
+	both_open(&pair, _i);
+	call = call_to(pair.b.id, &ask, 1, _i);
+	for (uint32_t n = 0; n < 5; n++) {
+		uint64_t mapped = stats_of(pair.a.ctx).mapped_bytes;
+
+		ck_assert_int_eq(ripc_call_start(pair.a.svc, &call), 0);
+		question = take(pair.b.svc, RIPC_REQUEST);
+		kept = *question;
+		ripc_msg_free(question);
+		ck_assert_int_eq(ripc_buf_alloc(pair.b.ctx, BIG, &given.iov_base), 0);
+		fill(given.iov_base, BIG, 3);
+		given.iov_len = BIG;
+		ck_assert_int_eq(ripc_reply(pair.b.svc, &kept, &given, 1, RIPC_GIVE), 0);
+		answer = take(pair.a.svc, RIPC_REPLY);
+		check_filled(answer->items[0].iov_base, BIG, 3);
+		mapped = stats_of(pair.a.ctx).mapped_bytes - mapped;
+		ck_assert(n == 0 || mapped == in_place(_i, BIG));
+		ripc_msg_free(answer);
+	}
+	pair_close(&pair);
+	free(big);
+}
+END_TEST
+
 static void pool_becomes_empty(struct ripc_context *ctx)
 {
 	uint64_t until_ms = clock_ms() + PATIENCE_MS;
@@ -812,6 +846,7 @@ int main(int argc, char **argv)
 		{ reply__given, false },
 		{ reply__given_is_mapped, false },
 		{ reply__given_beside_a_window, false },
+		{ reply__given_in_used_memory, false },
 		{ call__given, false },
 		{ call__given_to_nobody, false },
 		{ service_close__before_given_calls_end, false },

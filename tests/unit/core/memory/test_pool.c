@@ -472,6 +472,28 @@ START_TEST(share__again_with_its_sender)
 }
 END_TEST
 
+/* Memory that held others' bytes is cleared for the next buffer, once one was to be shown. */
+START_TEST(share__after_others)
+{
+	uint8_t *buf;
+
+	open_pool(0);
+	buf = come(OTHER);
+	memset(buf, 0x55, MIB);
+	give(buf);
+	buf = take(MIB);
+	ck_assert_int_eq(show(buf, READER), -EINVAL);
+	memset(buf, 0x55, MIB);
+	give(buf);
+	ck_assert_ptr_eq(take(MIB), buf);
+	for (size_t i = 0; i < MIB; i++)
+		ck_assert_uint_eq(buf[i], 0);
+	ck_assert_int_eq(show(buf, READER), 0);
+	give(buf);
+	close_pool();
+}
+END_TEST
+
 /* Nobody else sees it, and its reader sees nothing else. */
 START_TEST(share__not_with_others)
 {
@@ -728,6 +750,7 @@ int main(void)
 		alloc__big_ones_are_used_again,
 		fault__as_far_as_asked, free__idle_memory_is_bounded, alloc__no_descriptors,
 		promise__takes_no_memory, promise__beside_others, share__again_with_its_sender,
+		share__after_others,
 		share__not_with_others, turn__gives_idle_memory_back, register__pieces,
 		register__refused, register__unreadable, register__many_in_any_order,
 		pool__from_several_threads, NULL,
