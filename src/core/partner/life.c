@@ -49,7 +49,7 @@ struct longs *ripc__longs_open(struct partner *partner, uint64_t number)
 		return NULL;
 	row_begin(partner->service, longs, WIRE_REPLIES);
 	partner->replies = longs;
-	ripc__pair_begin(partner);
+	ripc__pair_begin_replies(partner);
 	return longs;
 }
 

@@ -82,24 +82,40 @@ int ripc__pair_insert(struct partner *partner)
 		pair_key(ctx, local, partner->incarnation, place), partner);
 }
 
+static void replies_beyond(struct partner *partner, const struct partner *other)
+{
+	if (partner->replies && other->replies && partner->replies->next < other->replies->next)
+		partner->replies->next = other->replies->next;
+}
+
 static void begin_beyond(struct partner *partner, const struct partner *other)
 {
 	if (partner->short_next < other->short_next)
 		partner->short_next = other->short_next;
 	if (partner->longs.next < other->longs.next)
 		partner->longs.next = other->longs.next;
-	if (partner->replies && other->replies && partner->replies->next < other->replies->next)
-		partner->replies->next = other->replies->next;
+	replies_beyond(partner, other);
 }
 
-void ripc__pair_begin(struct partner *partner)
+static void begin(struct partner *partner,
+		void (*beyond)(struct partner *partner, const struct partner *other))
 {
 	const struct partner *other;
 	uint32_t place = 0;
 
 	while ((other = ripc__pair_at(partner->service->ctx, partner->service->incarnation,
 			partner->incarnation, place++)))
-		begin_beyond(partner, other);
+		beyond(partner, other);
+}
+
+void ripc__pair_begin_replies(struct partner *partner)
+{
+	begin(partner, replies_beyond);
+}
+
+void ripc__pair_begin(struct partner *partner)
+{
+	begin(partner, begin_beyond);
 }
 
 void ripc__numbers_join(struct numbers *to, const struct numbers *from)
@@ -140,6 +156,11 @@ static void replies_join(struct partner *to, struct partner *from)
 	} else if (from->replies) {
 		to->replies = from->replies;
 		from->replies = NULL;
+		/* It may be of that row. */
+		if (from->ack_number) {
+			from->ack_number = 0;
+			list_remove(&from->ack_node);
+		}
 	}
 }
 

@@ -44,6 +44,8 @@ void ripc__pair_inherit(struct partner *partner);
  * they have sent to it must not make new messages look old there.
  */
 void ripc__pair_begin(struct partner *partner);
+/* The same of replies alone, whose row begins later. */
+void ripc__pair_begin_replies(struct partner *partner);
 
 /* The partner to which we gave the token, or NULL. */
 static inline struct partner *ripc__partner_by_token_in(struct ripc_context *ctx, uint64_t token)

@@ -28,6 +28,7 @@
 #include "core/peer/peer.h"
 #include "core/peer/timing.h"
 #include "core/peer/window.h"
+#include "core/upcalls.h"
 #include "core/wire/wire.h"
 #include "deliver.h"
 #include "grant.h"
@@ -74,6 +75,20 @@ static void timer_set(struct incoming *incoming, uint64_t at_us)
 	ripc__timer_set(&context_of(incoming)->timers, &incoming->timer, at_us);
 }
 
+/* A reply that nobody waits for any more is refused. True: the message is gone. */
+static bool refuse_unwanted(struct incoming *incoming)
+{
+	struct partner *partner = incoming->partner;
+	struct ripc_context *ctx = context_of(incoming);
+
+	if (incoming->share != SHARE_REPLIES ||
+			ctx->up->call_is_open(partner, incoming->message->public.reply))
+		return false;
+	ctx->stats.replies_late++;
+	ripc__incoming_refuse(incoming, -ECANCELED, true);
+	return true;
+}
+
 /* After bytes have come or credit has become free: what is to be asked now? */
 static void update(struct incoming *incoming)
 {
@@ -83,6 +98,8 @@ static void update(struct incoming *incoming)
 		ripc__incoming_finish(incoming);
 		return;
 	}
+	if (refuse_unwanted(incoming))
+		return;
 	/* Silent before, it takes its turn again. */
 	if (!incoming->is_granted && !list_empty(&incoming->granted))
 		ripc__incoming_schedule(ctx);
@@ -106,6 +123,8 @@ static void fire(void *owner, struct ripc__timer *timer)
 	struct peer *peer = incoming->partner->peer;
 
 	ripc__death_doubt(ctx);
+	if (refuse_unwanted(incoming))
+		return;
 	incoming->heard_us = ripc__heard_us(ctx, timer, incoming->heard_us);
 	if (ctx->now_us - incoming->heard_us >= ripc__silence_us(ctx)) {
 		give_up(incoming);
@@ -430,6 +449,8 @@ static void announce_again(struct incoming *incoming, const struct wire_packet *
 	uint32_t patience_us = ripc__peer_patience(context_of(incoming), incoming->partner->peer);
 	bool overdue;
 
+	if (refuse_unwanted(incoming))
+		return;
 	incoming->heard_us = context_of(incoming)->now_us;
 	if (incoming->complete) {
 		ripc__incoming_pull(incoming, 0);

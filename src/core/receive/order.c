@@ -152,7 +152,8 @@ void ripc__number_refused(struct partner *partner, uint64_t number, int status)
 		longs->reasons = calloc(1, LONGS_MAX);
 	if (longs->reasons)
 		longs->reasons[number % LONGS_MAX] = (uint8_t)-status;
-	longs->in_refused |= 1ull << (number - longs->in_oldest);
+	if (number - longs->in_oldest < LONGS_MAX)
+		longs->in_refused |= 1ull << (number - longs->in_oldest);
 	order_refused(partner, number, status);
 }
 

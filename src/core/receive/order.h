@@ -50,12 +50,16 @@ static inline void ripc__order_passed(struct partner *partner, uint64_t number)
 		partner->in_passed = number;
 }
 
-/* number: from in_oldest of its row up to LONGS_MAX - 1 more. status: why, a negative errno. */
+/*
+ * number: from in_oldest of its row up to LONGS_MAX - 1 more, else nothing is noted: what a partner
+ * inherits can raise in_oldest beyond what it sends. status: why, a negative errno.
+ */
 static inline void ripc__number_delivered(struct partner *partner, uint64_t number)
 {
 	struct longs *longs = ripc__longs_of(partner, number);
 
-	longs->in_delivered |= 1ull << (number - longs->in_oldest);
+	if (number - longs->in_oldest < LONGS_MAX)
+		longs->in_delivered |= 1ull << (number - longs->in_oldest);
 }
 
 void ripc__number_refused(struct partner *partner, uint64_t number, int status);

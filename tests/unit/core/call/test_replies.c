@@ -265,17 +265,173 @@ START_TEST(replies__pass_what_waits)
 }
 END_TEST
 
+/* A call that ends while its reply is coming keeps no memory: what else comes of it is refused. */
+START_TEST(replies__of_calls_that_have_ended)
+{
+	static struct lone lone;
+	uint64_t used, ids[CALLS];
+	struct ripc_msg *msg;
+
+	lone_open(&lone);
+	lone_introduce(&lone);
+	for (uint64_t i = 0; i < CALLS; i++) {
+		ids[i] = request_to(&lone);
+		say_long(&lone, WIRE_REPLIES + 1 + i, 10 * LARGE, 0, ids[i]);
+	}
+	used = lone_stats(&lone).pool_used_bytes;
+	ck_assert_uint_ge(used, CALLS * 10 * LARGE);
+	ck_assert_int_eq(ripc_cancel(lone.svc, 0), 0);
+	for (int second = 0; second < 3; second++) {
+		for (uint64_t i = 0; _i && i < CALLS; i++)
+			say_long(&lone, WIRE_REPLIES + 1 + i, 10 * LARGE, 0, ids[i]);
+		lone_pass(&lone, 1000000);
+	}
+	while (ripc_receive(lone.svc, 0, &msg) == 0)
+		ripc_msg_free(msg);
+	ck_assert_uint_lt(lone_stats(&lone).pool_used_bytes, LARGE);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* As whom the partner speaks. */
+struct who {
+	uint64_t incarnation, context, token_in, token_out, proof;
+	uint8_t host;
+};
+
+static void be(struct lone *lone, const struct who *who)
+{
+	lone->incarnation = who->incarnation;
+	lone->context = who->context;
+	lone->token_in = who->token_in;
+	lone->token_out = who->token_out;
+	lone->proof = who->proof;
+	lone->host = who->host;
+}
+
+/* Two that claim to be one incarnation, from two addresses. The first of them speaks. */
+static void two_claim(struct lone *lone, struct who who[2])
+{
+	for (int i = 1; i >= 0; i--) {
+		who[i] = (struct who){0x999, 0xc9, 0x1111 * ((uint64_t)i + 1), 0, 0,
+			(uint8_t)(3 + i)};
+		be(lone, &who[i]);
+		lone_claim(lone);
+		who[i].token_out = lone->token_out;
+	}
+}
+
+/* The first one ends, and the second one says that it was the first. */
+static void succeed(struct lone *lone, const struct who who[2])
+{
+	struct wire_packet gone = {.h.type = WIRE_GONE, .h.number = who[0].token_in};
+	struct wire_packet hello = {.h.type = WIRE_HELLO_ONLY, .h.flags = WIRE_F_HELLO,
+		.hello = {.token = who[0].token_in, .service = lone->service,
+		.context = who[1].context, .to_service = ripc_service_id(lone->svc),
+		.unasked = 65536}};
+
+	lone_say(lone, &gone, NULL, NULL);
+	be(lone, &who[1]);
+	lone_say(lone, &hello, NULL, NULL);
+}
+
+/* The successor takes the row of numbers, to which an answer that is due belongs. */
+START_TEST(replies__row_is_inherited)
+{
+	static struct lone lone;
+	struct ripc_msg *msg;
+	struct who who[2];
+	uint64_t id;
+
+	lone_open(&lone);
+	lone_introduce(&lone);
+	id = request_to(&lone);
+	two_claim(&lone, who);
+	say_long(&lone, WIRE_REPLIES + 1, 100, 100, id);
+	succeed(&lone, who);
+	lone_pass(&lone, 5000);
+	lone_pass(&lone, 60000000); /* the request, which nobody has acknowledged, ends */
+	ck_assert_int_eq(ripc_receive(lone.svc, 0, &msg), 0);
+	ck_assert_int_eq(msg->kind, RIPC_REPLY);
+	ck_assert_int_eq(msg->status, 0);
+	ck_assert_uint_eq(msg->items[0].iov_len, 100);
+	ripc_msg_free(msg);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* What a successor inherits raises the oldest number beyond that of what it sends. */
+START_TEST(numbers__below_what_is_inherited)
+{
+	static struct lone lone;
+	uint64_t row = _i ? WIRE_REPLIES : 0, total = 100, ids[2];
+	struct wire_packet far = {.h.type = WIRE_ANNOUNCE, .h.number = row + 1000, .n_items = 1,
+		.h.flags = WIRE_F_LAST, .payload_len = 100, .announce = {.total = 100,
+		.oldest = row + 1000, .n_items = 1, .unasked = 100,
+		.sum = ripc__crc32c(0, junk, 100)}};
+	uint64_t refused;
+	struct who who[2];
+
+	lone_open(&lone);
+	lone_introduce(&lone);
+	ids[0] = request_to(&lone);
+	ids[1] = request_to(&lone);
+	two_claim(&lone, who);
+	if (_i) {
+		far.h.flags |= WIRE_F_REPLIES | WIRE_F_CALL;
+		far.replies = ids[0];
+		far.call.kind = WIRE_CALL_ANSWERS;
+	}
+	lone_say(&lone, &far, &total, junk);
+	lone_pass(&lone, 5000);
+	be(&lone, &who[1]);
+	say_long(&lone, row + 5, 2 * LARGE, 0, _i ? ids[1] : 0);
+	be(&lone, &who[0]);
+	refused = lone_stats(&lone).messages_refused;
+	succeed(&lone, who);
+	lone_pass(&lone, 30000000); /* the sender is silent: it is given up */
+	ck_assert_uint_eq(lone_stats(&lone).messages_refused, refused + 1);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* A service that drains gives up what comes in the end, but not the replies that it waits for. */
+START_TEST(replies__while_the_service_drains)
+{
+	static struct lone lone;
+	struct wire_packet answer;
+	uint32_t since;
+
+	lone_open(&lone);
+	lone_introduce(&lone);
+	say_long(&lone, WIRE_REPLIES + 1, LARGE, 0, request_to(&lone));
+	say_long(&lone, 1, LARGE + 1, 0, 0);
+	since = lone.n_sent;
+	ck_assert_int_eq(ripc_service_drain(lone.svc, 100), -ETIMEDOUT);
+	lone_pass(&lone, 5000);
+	ck_assert(lone_hear(&lone, since, WIRE_ANSWER, &answer));
+	ck_assert_uint_eq(answer.ack.number, 1);
+	ck_assert_uint_eq(answer.ack.status, ESHUTDOWN);
+	ck_assert_uint_ge(lone_stats(&lone).pool_used_bytes, LARGE);
+	lone_close_all(&lone);
+}
+END_TEST
+
 int main(void)
 {
-	const TTest *const tests[] = {
-		replies__beside_unread_messages,
-		replies__one_for_each_call,
-		replies__nobody_waits_for,
-		replies__numbers_are_their_own,
-		replies__and_others_are_answered_apart,
-		replies__pass_what_waits,
-		NULL,
+	const struct suite_loop tests[] = {
+		{replies__beside_unread_messages, 1},
+		{replies__one_for_each_call, 1},
+		{replies__nobody_waits_for, 1},
+		{replies__numbers_are_their_own, 1},
+		{replies__and_others_are_answered_apart, 1},
+		{replies__pass_what_waits, 1},
+		{replies__of_calls_that_have_ended, 2},
+		{replies__row_is_inherited, 1},
+		{numbers__below_what_is_inherited, 2},
+		{replies__while_the_service_drains, 1},
+		{NULL, 0},
 	};
 
-	return suite_run("replies", tests);
+	return suite_run_loops("replies", tests);
 }
