@@ -131,7 +131,7 @@ enum ripc_place {
 	RIPC_IN_POOL,
 	RIPC_IN_WINDOW, /* of ripc_window_post() */
 	RIPC_IN_RETURN, /* a return buffer */
-	RIPC_IN_SENDER  /* the sender's memory, which is read in place (RIPC_GIVE) */
+	RIPC_IN_SENDER  /* the sender's memory, which is read in place (RIPC_GIVE, ripc_reply()) */
 };
 
 /* ripc_config.flags */

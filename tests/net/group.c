@@ -3,7 +3,8 @@
  * Members of a group, and who sends to it: what was sent, what came, and what the sender was told.
  * Knows nothing but the public headers. Speaks JSON, one object per line.
  *
- *   group join NAME [--id N]     joins; at the end of its input tells what has come
+ *   group join NAME [--id N]     joins; tells when the first message has come, since it joined; at
+ *                                the end of its input tells what has come
  *   group send NAME [options]    finds the members, then sends
  *
  * options: --members N   waits until so many are known
@@ -75,8 +76,11 @@ static void took(struct counts *counts, uint64_t group, const struct ripc_msg *m
 	bool is_long = msg->kind == RIPC_LONG;
 	struct head head;
 
-	if (!counts->first_us)
+	if (!counts->first_us) {
 		counts->first_us = (clock_ns() - counts->joined_ns) / 1000;
+		printf("{\"first_us\": %" PRIu64 "}\n", counts->first_us);
+		fflush(stdout);
+	}
 	if (msg->group != group || msg->n_items != 1 || msg->items[0].iov_len < sizeof(head)) {
 		counts->foreign++;
 		return;
@@ -91,7 +95,7 @@ static void took(struct counts *counts, uint64_t group, const struct ripc_msg *m
 		counts->shorts++;
 }
 
-/* took_us: of each long message, in the order in which they came; first_us: since it joined. */
+/* took_us: of each long message, in the order in which they came. */
 static void say_counts(struct counts *counts, uint64_t id)
 {
 	printf("{\"id\": %" PRIu64 ", \"shorts\": %" PRIu64 ", \"longs\": %" PRIu64 ", \"twice\": %"
@@ -99,8 +103,7 @@ static void say_counts(struct counts *counts, uint64_t id)
 		counts->longs, counts->twice, counts->foreign);
 	for (uint64_t i = 0; i < counts->longs; i++)
 		printf("%s%" PRIu64, i ? ", " : "", counts->took_us[i]);
-	printf("], \"median_us\": %" PRIu64 ", \"first_us\": %" PRIu64 "}\n",
-		median(counts->took_us, counts->longs), counts->first_us);
+	printf("], \"median_us\": %" PRIu64 "}\n", median(counts->took_us, counts->longs));
 }
 
 static int join(struct ripc_service *svc, uint64_t group)

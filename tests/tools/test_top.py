@@ -322,7 +322,7 @@ def check_liars(build):
 def check_rates(build, processes):
     """Two looks have rates, one has none; and a run without losses has no troubles."""
     pids = [str(each.pid) for each in processes]
-    for arguments, has_rates in ((), False), (('--interval', '200'), True):
+    for arguments, has_rates in ((), False), (('--interval', '1000'), True):
         text = top(build, *arguments)
         rows = [row.split() for row in text.splitlines() if row.split()[1:2] and row.split()[1] in pids]
         rates = [row[2:8] for row in rows if len(row) == 10]

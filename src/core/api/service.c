@@ -51,26 +51,14 @@ static void builtin_init(struct ripc_service *service, struct message *message)
 }
 
 /* Ends what partners of this service are sending to it. */
-/* The first that is to be refused: replies are taken as long as the service is open. */
-static struct incoming *first_of(const struct partner *partner)
-{
-	list_for_each(node, &partner->incoming) {
-		struct incoming *incoming = list_entry(node, struct incoming, node);
-
-		if (incoming->share != SHARE_REPLIES || partner->service->closing)
-			return incoming;
-	}
-	return NULL;
-}
-
 static void refuse_incoming(struct ripc_service *service, int status)
 {
 	list_for_each(node, &service->ctx->partners) {
 		struct partner *partner = list_entry(node, struct partner, node);
-		struct incoming *incoming;
 
-		while (partner->service == service && (incoming = first_of(partner)))
-			ripc__incoming_refuse(incoming, status, true);
+		while (partner->service == service && !list_empty(&partner->incoming))
+			ripc__incoming_refuse(list_entry(partner->incoming.next, struct incoming,
+				node), status, true);
 	}
 }
 

@@ -395,28 +395,6 @@ START_TEST(numbers__below_what_is_inherited)
 }
 END_TEST
 
-/* A service that drains gives up what comes in the end, but not the replies that it waits for. */
-START_TEST(replies__while_the_service_drains)
-{
-	static struct lone lone;
-	struct wire_packet answer;
-	uint32_t since;
-
-	lone_open(&lone);
-	lone_introduce(&lone);
-	say_long(&lone, WIRE_REPLIES + 1, LARGE, 0, request_to(&lone));
-	say_long(&lone, 1, LARGE + 1, 0, 0);
-	since = lone.n_sent;
-	ck_assert_int_eq(ripc_service_drain(lone.svc, 100), -ETIMEDOUT);
-	lone_pass(&lone, 5000);
-	ck_assert(lone_hear(&lone, since, WIRE_ANSWER, &answer));
-	ck_assert_uint_eq(answer.ack.number, 1);
-	ck_assert_uint_eq(answer.ack.status, ESHUTDOWN);
-	ck_assert_uint_ge(lone_stats(&lone).pool_used_bytes, LARGE);
-	lone_close_all(&lone);
-}
-END_TEST
-
 int main(void)
 {
 	const struct suite_loop tests[] = {
@@ -429,7 +407,6 @@ int main(void)
 		{replies__of_calls_that_have_ended, 2},
 		{replies__row_is_inherited, 1},
 		{numbers__below_what_is_inherited, 2},
-		{replies__while_the_service_drains, 1},
 		{NULL, 0},
 	};
 
