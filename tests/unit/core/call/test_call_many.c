@@ -337,7 +337,8 @@ struct publisher {
 	struct server server; /* replies with what it is asked for: its contents are the request */
 	pthread_t thread;
 	char *big;
-	uint32_t n_sent, n_ended;
+	uint32_t n_sent;
+	atomic_uint n_ended;
 	atomic_bool stop;
 };
 
