@@ -215,8 +215,7 @@ struct ripc_msg {
 	uint64_t from, from_incarnation;  /* the sender's service ID and incarnation */
 	uint64_t cookie;                  /* COMPLETION, NOTICE, REPLY: see ripc_receive(),
 	                                     ripc_watch(), ripc_call_start() */
-	uint64_t reply;                   /* for ripc_send.reply_to of a reply to this message; 0:
-	                                     a reply by from alone does the same */
+	uint64_t reply;                   /* for ripc_send.reply_to of a reply to this message */
 	const struct iovec *items;
 	const struct ripc_buffer *places; /* one per item; NULL: all are in the pool */
 	uint32_t sender;                  /* enum ripc_sender: how sure from was when the message
@@ -238,9 +237,8 @@ struct ripc_send {
 	uint32_t n_items, n_returns;
 	uint32_t flags;                    /* RIPC_SEND_LONG, RIPC_NOWAIT ... */
 	int32_t timeout_ms;                /* of a long send; 0: the context's timeout_ms */
-	uint64_t reply_to;                 /* ripc_msg.reply of the message that this replies to:
-	                                      it goes to who sent that, also behind NAT, and into
-	                                      lent return buffers; 0: none */
+	uint64_t reply_to;                 /* ripc_msg.reply of the message that this replies to,
+	                                      so that its return buffers are used; 0: none */
 	uint64_t cookie;                   /* names the send and its returns to ripc_cancel() */
 	struct ripc_counts *counts;        /* filled by a waiting long send to a group; or NULL */
 };

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A server that replies by ripc_msg.reply, and clients that write to it. Knows nothing but ripc.h.
+ * A server that replies, and clients that write to it. Knows nothing but ripc.h.
  * Each answers with lines of JSON.
  *
- *   nat serve NAME          replies to each message with one of the same kind and bytes
+ *   nat serve NAME          replies to each message with one of the same kind and bytes; with
+ *                           reply_to where the message lends a return buffer
  *
- *   write                   a long message to the client that wrote last, by the reply of that
- *                           message; it is waited for
- *   write from              the same, by its ID alone
+ *   write                   a long message to the ID of the client that wrote last, which is
+ *                           waited for
  *   writers                 how many messages have come
  *
  *   nat use NAME [OWN]      OWN: the name of its own service; else its ID is private
@@ -33,7 +33,7 @@
 
 static struct {
 	atomic_bool stop;
-	atomic_uint_fast64_t writer, reply, n_messages;
+	atomic_uint_fast64_t writer, n_messages;
 } serving;
 static char bytes[BYTES_MAX], lent[BYTES_MAX];
 
@@ -79,7 +79,6 @@ static void *serve(void *service)
 			continue;
 		if (msg->kind == RIPC_SHORT || msg->kind == RIPC_LONG) {
 			atomic_store(&serving.writer, msg->from);
-			atomic_store(&serving.reply, msg->reply);
 			atomic_fetch_add(&serving.n_messages, 1);
 			reply(service, msg);
 			continue;
@@ -93,14 +92,11 @@ static void *serve(void *service)
 	return NULL;
 }
 
-static void write_to(struct ripc_service *service, uint64_t reply_to)
+static void write_to(struct ripc_service *service, uint64_t id)
 {
 	const struct iovec item = {bytes, 1000};
-	const struct ripc_send send = {.size = sizeof(send), .to = atomic_load(&serving.writer),
-		.items = &item, .n_items = 1, .reply_to = reply_to, .timeout_ms = REPLY_MS,
-		.flags = RIPC_SEND_LONG};
 	double began = now_ms();
-	int error = ripc_sendmsg(service, &send, NULL);
+	int error = ripc_send_long(service, id, &item, 1, REPLY_MS);
 
 	printf("{\"status\":%d,\"ms\":%.1f}\n", error, now_ms() - began);
 }
@@ -110,7 +106,7 @@ static void serve_line(struct ripc_service *service, const char *line)
 	if (strncmp(line, "writers", 7) == 0)
 		printf("{\"n\":%llu}\n", (unsigned long long)atomic_load(&serving.n_messages));
 	else
-		write_to(service, strstr(line, "from") ? 0 : atomic_load(&serving.reply));
+		write_to(service, atomic_load(&serving.writer));
 }
 
 /* ---- a client ---------------------------------------------------------------------------- */

@@ -127,8 +127,6 @@ extern inline void ripc__service_deliver(struct partner *partner, struct message
 		message->public.sender = RIPC_SENDER_RESOLVED;
 	else if (message->public.reply)
 		ripc__claim_asks(partner, message->public.reply);
-	else
-		message->public.reply = ripc__claim_handle(partner);
 	if (partner->proven)
 		message->public.sender = RIPC_SENDER_PROVEN;
 	message->partner = partner;

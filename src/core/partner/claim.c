@@ -10,7 +10,6 @@
  * only a context that gave that token to nobody but us answers it, any other says RETRY (input.c).
  * Silence decides nothing: what is sent by ID waits, and ends at its deadline.
  */
-#include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,9 +28,7 @@
 #include "partner.h"
 #include "roam.h"
 #include "token.h"
-#include "util/hash/siphash.h"
 #include "util/list.h"
-#include "util/slots.h"
 #include "util/timers.h"
 
 #define CLAIMANTS_MAX  16u /* of one incarnation; beyond these only who the resolver has named */
@@ -423,51 +420,18 @@ void ripc__claim_asks(struct partner *partner, uint64_t lends)
 		partner->token_in};
 }
 
-/* The slot of its token, and bits that tell nobody the token. */
-uint64_t ripc__claim_handle(const struct partner *partner)
-{
-	const uint64_t bound[2] = {htole64(partner->token_in), 0};
-	uint64_t hash = ripc__siphash(partner->service->ctx->secret, bound, sizeof(bound));
-
-	return (partner->token_in & ~TOKEN_NONCE_MASK) | (hash & TOKEN_NONCE_MASK);
-}
-
-static struct partner *by_handle(const struct ripc_service *service, uint64_t id, uint64_t handle)
-{
-	struct partner *partner = ripc__slots_get(&service->ctx->slots,
-		handle >> TOKEN_SLOT_SHIFT);
-
-	return partner && partner->service == service && partner->id == id &&
-		ripc__claim_handle(partner) == handle ? partner : NULL;
-}
-
-bool ripc__claim_is_handle(const struct ripc_service *service, uint64_t id, uint64_t reply_to)
-{
-	return reply_to && by_handle(service, id, reply_to);
-}
-
-/* Who is resolved is sent to as any other partner. */
-static bool is_claimant(const struct partner *partner)
-{
-	return partner && partner->peer && !partner->resolved && !partner->dead;
-}
-
-struct partner *ripc__claim_asker(const struct ripc_service *service, uint64_t id,
-		uint64_t reply_to)
+struct partner *ripc__claim_asker(const struct ripc_service *service, uint64_t id, uint64_t lends)
 {
 	const struct askers *askers = service->askers;
-	struct partner *partner;
 
-	if (!reply_to)
-		return NULL;
-	for (uint32_t i = 0; askers && i < ASKERS_MAX; i++) {
+	for (uint32_t i = 0; askers && lends && i < ASKERS_MAX; i++) {
 		const struct asker *asker = &askers->recent[i];
-
-		partner = asker->lends == reply_to ?
+		struct partner *partner = asker->lends == lends ?
 			ripc__partner_by_token_in(service->ctx, asker->token_in) : NULL;
-		if (is_claimant(partner) && partner->service == service && partner->id == id)
+
+		if (partner && partner->service == service && partner->id == id &&
+				partner->peer && !partner->resolved && !partner->dead)
 			return partner;
 	}
-	partner = by_handle(service, id, reply_to);
-	return is_claimant(partner) ? partner : NULL;
+	return NULL;
 }

@@ -60,14 +60,7 @@ bool ripc__claim_may_ask(struct ripc_context *ctx);
 void ripc__claim_forget(struct partner *partner);
 /* A message of the partner lends return buffers under lends: the answer goes to this partner. */
 void ripc__claim_asks(struct partner *partner, uint64_t lends);
-/*
- * What ripc_msg.reply of a message is that lends nothing, and whose sender has only claimed its ID:
- * by reply_to the reply goes to this partner, as nobody else may know where it is (behind NAT).
- */
-uint64_t ripc__claim_handle(const struct partner *partner);
-bool ripc__claim_is_handle(const struct ripc_service *service, uint64_t id, uint64_t reply_to);
-/* The partner that is replied to, if it has only claimed its ID; else NULL. */
-struct partner *ripc__claim_asker(const struct ripc_service *service, uint64_t id,
-		uint64_t reply_to);
+/* The partner that lent them, if it has only claimed its ID; else NULL. */
+struct partner *ripc__claim_asker(const struct ripc_service *service, uint64_t id, uint64_t lends);
 
 #endif

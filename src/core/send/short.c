@@ -384,15 +384,9 @@ static int send_any(struct ripc_service *service, const struct ripc_send *reques
 	struct ripc_context *ctx = service->ctx;
 	struct partner *asker = ripc__claim_asker(service, request->to, request->reply_to);
 	struct partner *partner = asker;
-	struct ripc_send plain;
 	uint64_t total, lends;
 	int error = ripc__sum_items(request->items, request->n_items, &total);
 
-	if (ripc__claim_is_handle(service, request->to, request->reply_to)) {
-		plain = *request;
-		plain.reply_to = 0;
-		request = &plain;
-	}
 	if (!error && request->flags & RIPC_GIVE)
 		error = ripc__buffers_check(ctx, request->items, request->n_items);
 	if (error)

@@ -69,8 +69,7 @@ static struct outgoing *outgoing_alloc(struct ripc_service *service,
 	outgoing->to_incarnation = request->to_incarnation;
 	outgoing->total = total;
 	outgoing->cookie = request->cookie;
-	outgoing->replies = ripc__claim_is_handle(service, request->to, request->reply_to) ? 0 :
-		request->reply_to;
+	outgoing->replies = request->reply_to;
 	outgoing->flags = request->flags;
 	outgoing->waiter = !(request->flags & RIPC_NOWAIT);
 	outgoing->started_us = service->ctx->now_us;
@@ -167,8 +166,8 @@ int ripc__outgoing_start(struct ripc_service *service, const struct ripc_send *r
 		ripc__order_begin(outgoing);
 	ripc__partner_touch(partner);
 	ripc__outgoing_begin(outgoing, partner);
-	if (outgoing->replies)
-		outgoing->offer = ripc__offer_take(partner, outgoing->replies);
+	if (request->reply_to)
+		outgoing->offer = ripc__offer_take(partner, request->reply_to);
 	*outgoing_out = outgoing;
 	if (!ripc__cork(outgoing)) {
 		if (ctx->n_corked)

@@ -86,20 +86,16 @@ static void say_short(struct lone *lone, uint64_t number, uint64_t lends)
 	lone_say(lone, &packet, &len, "word");
 }
 
-/* Returns ripc_msg.reply. */
-static uint64_t check_sender(struct lone *lone, enum ripc_sender sender)
+static void check_sender(struct lone *lone, enum ripc_sender sender)
 {
 	struct ripc_msg *msg;
-	uint64_t reply;
 
 	ck_assert_int_eq(ripc_receive(lone->svc, 0, &msg), 0);
 	ck_assert_int_eq(msg->kind, RIPC_SHORT);
 	ck_assert_uint_eq(msg->from, lone->service);
 	ck_assert_uint_eq(msg->from_incarnation, lone->incarnation);
 	ck_assert_int_eq(msg->sender, sender);
-	reply = msg->reply;
 	ripc_msg_free(msg);
-	return reply;
 }
 
 /* Nothing goes to a claimant before the resolver has confirmed it, once; then all does. */
@@ -460,65 +456,6 @@ START_TEST(claim__is_answered)
 }
 END_TEST
 
-static int reply_shortly(struct lone *lone, uint64_t to, uint64_t reply_to)
-{
-	const struct iovec item = {"word", 4};
-	const struct ripc_send send = {.size = sizeof(send), .to = to, .items = &item, .n_items = 1,
-		.reply_to = reply_to};
-
-	return ripc_sendmsg(lone->svc, &send, NULL);
-}
-
-/*
- * The same of a message that lends nothing: its reply waits for no response of the resolver, and
- * does not name the message. Once the resolver knows the sender, messages need no such way.
- */
-START_TEST(claim__is_answered_by_its_handle)
-{
-	static struct lone lone;
-	struct other other = forger;
-	struct wire_packet packet;
-	uint64_t forged, reply;
-	uint32_t since;
-
-	lone_open(&lone);
-	swap(&lone, &other);
-	lone_claim(&lone);
-	say_short(&lone, 1, 0);
-	forged = check_sender(&lone, RIPC_SENDER_CLAIMED);
-	swap(&lone, &other);
-	lone_claim(&lone);
-	say_short(&lone, 1, 0);
-	reply = check_sender(&lone, RIPC_SENDER_CLAIMED);
-	ck_assert_uint_ne(reply, 0);
-	ck_assert_uint_ne(reply, forged);
-	since = lone.n_sent;
-	send_long(&lone, 0, reply);
-	ck_assert_int_eq(reply_shortly(&lone, lone.service, reply), 0);
-	ck_assert(lone_hear(&lone, since, WIRE_ANNOUNCE, &packet));
-	ck_assert_uint_eq(packet.replies, 0);
-	ck_assert(lone_hear(&lone, since, WIRE_SHORT, &packet));
-	ck_assert_uint_eq(packet.replies, 0);
-	ck_assert_uint_eq(n_sent_to(&lone, since, WIRE_ANNOUNCE, TRUE_HOST), 1);
-	ck_assert_uint_eq(n_sent_to(&lone, since, WIRE_SHORT, TRUE_HOST), 1);
-	ck_assert_uint_eq(n_sent_to(&lone, since, WIRE_ANNOUNCE, FORGER_HOST), 0);
-	send_long(&lone, 0, forged);
-	ck_assert_uint_eq(n_sent_to(&lone, since, WIRE_ANNOUNCE, FORGER_HOST), 1);
-	send_long(&lone, 0, 0);
-	lone_answer(&lone, lone.incarnation, lone.context, TRUE_HOST);
-	since = lone.n_sent;
-	ck_assert_int_eq(reply_shortly(&lone, lone.service, reply), 0);
-	ck_assert(lone_hear(&lone, since, WIRE_SHORT, &packet));
-	ck_assert_uint_eq(packet.replies, 0);
-	say_short(&lone, 2, 0);
-	ck_assert_uint_eq(check_sender(&lone, RIPC_SENDER_RESOLVED), 0);
-	since = lone.n_sent;
-	ck_assert_int_eq(reply_shortly(&lone, lone.service + 1, reply), 0); /* not its ID */
-	ck_assert_uint_eq(n_sent_to(&lone, since, WIRE_SHORT, TRUE_HOST), 0);
-	lone_close_all(&lone);
-}
-END_TEST
-
 /* Both have said hello at once, by different ways: that is no forgery, and costs one round trip. */
 START_TEST(claim__hellos_cross)
 {
@@ -627,7 +564,6 @@ int main(void)
 		{claim__beside_the_true_one, 1},
 		{claim__two_claim_the_same, 1},
 		{claim__is_answered, 1},
-		{claim__is_answered_by_its_handle, 1},
 		{claim__hellos_cross, 1},
 		{claim__hellos_cross_again, 1},
 		{claim__of_many, 2},
