@@ -93,6 +93,7 @@ static void check_took(const struct crowd *crowd, uint32_t i, enum ripc_kind kin
 
 	ck_assert_uint_eq(msg->from, crowd->sender.id);
 	ck_assert_uint_eq(msg->group, crowd->group);
+	ck_assert_uint_eq(msg->reply, 0);
 	ck_assert_uint_eq(msg->n_items, 1);
 	ck_assert_uint_eq(msg->items[0].iov_len, sent->iov_len);
 	ck_assert_int_eq(memcmp(msg->items[0].iov_base, sent->iov_base, sent->iov_len), 0);
