@@ -319,16 +319,24 @@ def check_liars(build):
     expect(f'40 pages of a liar, {shown} of which may be', 0 < shown < 40)
 
 
-def check_rates(build, processes):
-    """Two looks have rates, one has none; and a run without losses has no troubles."""
+def rates_of(text, processes):
     pids = [str(each.pid) for each in processes]
-    for arguments, has_rates in ((), False), (('--interval', '1000'), True):
-        text = top(build, *arguments)
-        rows = [row.split() for row in text.splitlines() if row.split()[1:2] and row.split()[1] in pids]
-        rates = [row[2:8] for row in rows if len(row) == 10]
-        assert len(rates) == len(pids), text
-        expect(f'rates: {rates[0]}', all(('-' not in each) == has_rates for each in rates), text)
-        expect('no troubles', 'troubles' not in text, text)
+    rows = [row.split() for row in text.splitlines() if row.split()[1:2] and row.split()[1] in pids]
+    return [row[2:8] for row in rows if len(row) == 10]
+
+
+def check_rates(build, processes):
+    """Two looks have rates, one has none; and a run without losses has no troubles. Who is too slow to answer
+    one of the looks, as on a loaded machine, has no rates either."""
+    once = top(build)
+    expect('one look has no rates', {cell for row in rates_of(once, processes) for cell in row} == {'-'}, once)
+    expect('no troubles', 'troubles' not in once, once)
+    for _ in range(20):
+        twice = top(build, '--interval', '200')
+        rates = rates_of(twice, processes)
+        if len(rates) == len(processes) and all('-' not in row for row in rates):
+            break
+    expect(f'rates: {rates[0]}', len(rates) == len(processes) and all('-' not in row for row in rates), twice)
 
 
 def main(build, source):
