@@ -40,8 +40,8 @@ struct fake_verbs {
 	uint32_t inline_max;
 	/*
 	 * gid_type and gid; all zero: none at this index. A queue pair keeps the last one of when
-	 * it is made: ends with different ones are on different hosts. What goes by an address
-	 * handle whose index has none any more does not arrive.
+	 * it is made: ends with different ones are on different hosts. A datagram
+	 * by an address handle whose index has none any more does not arrive.
 	 */
 	struct ibv_gid_entry gids[8];
 	/* skip more calls succeed, then n fail with error */

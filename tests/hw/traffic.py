@@ -372,7 +372,7 @@ def flap(setting):
 
 
 def path_of_ping(setting):
-    """Of a new process, which must reach the partner at once, but may do so by udp at first."""
+    """A new process must reach the partner at once, but may do so by udp at first."""
     ping = setting.start('a', 'tools/ripc', 'ping', 1002, '-c', 1)
     path = ping.line('path:')
     ping.end()

@@ -107,7 +107,7 @@ def by_unicast():
 
 
 def joined_ms(host, times):
-    """How long it takes until each of some who join, one after the other, gets a message."""
+    """Some join, one after the other: the time until each of them gets a message."""
     found = []
     for _ in range(times):
         process = member(host)
@@ -118,7 +118,7 @@ def joined_ms(host, times):
 
 
 def joiners():
-    """Who joins is seen soon, also where packets get lost both ways."""
+    """A new member is seen soon, also where packets get lost both ways."""
     times = 50 if netlab.FULL else 3
     with netlab.Lab() as lab:
         switch, hub, other = lab.bridge(), lab.host('hub'), lab.host('other')

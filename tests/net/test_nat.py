@@ -37,10 +37,10 @@ class Peer:
 class Router:
     """Masquerades what comes from inside, and lets nothing in that was not asked for."""
 
-    def __init__(self, lab, server, families=(4,)):
+    def __init__(self, lab, server):
         self.host = lab.host('n')
         self.client = lab.host('c')
-        self.inside, _ = lab.link(self.host, self.client, ipv6=False)[0], None
+        lab.link(self.host, self.client, ipv6=False)
         gateway = self.host.addresses[4]
         self.outside, _ = lab.link(self.host, server, ipv6=False)
         self.client.ip('route', 'replace', 'default', 'via', gateway)

@@ -149,7 +149,7 @@ def name_is_taken():
 
 
 def few_descriptors():
-    """Whichever end has none left for shared memory: each ping is answered."""
+    """Each ping is answered, also if one end has no descriptor left for shared memory."""
     with netlab.Lab() as lab:
         host = host_of_users(lab)
         start(host, None)

@@ -326,8 +326,8 @@ def rates_of(text, processes):
 
 
 def check_rates(build, processes):
-    """Two looks have rates, one has none; and a run without losses has no troubles. Who is too slow to answer
-    one of the looks, as on a loaded machine, has no rates either."""
+    """Two looks have rates, one has none; and a run without losses has no troubles. A context that is too slow to
+    answer one of the looks, as on a loaded machine, has no rates either."""
     once = top(build)
     expect('one look has no rates', {cell for row in rates_of(once, processes) for cell in row} == {'-'}, once)
     expect('no troubles', 'troubles' not in once, once)

@@ -266,7 +266,7 @@ PyObject *module_probe(PyObject *module, PyObject *unused);
 
 /* ---- service.c, send.c, calls.c, windows.c --------------------------------------------- */
 
-/* Of the monotonic clock. */
+/* The monotonic clock. */
 int64_t now_ms(void);
 /* Of sends and calls that wait, and whose memory nobody has to hold. */
 #define COOKIE_OF_WAITING UINT32_MAX

@@ -90,7 +90,7 @@ static void lend(struct asking *asking)
 	request->returns = request->n_returns ? asking->places : NULL;
 }
 
-/* What was to be given was not taken. */
+/* The library did not take the buffer: it stays the caller's. */
 static void keep_it(struct asking *asking)
 {
 	if (asking->request.flags & RIPC_GIVE)

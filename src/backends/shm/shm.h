@@ -66,7 +66,7 @@ struct shm_list {
 	uint32_t n, ids[SHM_LISTED_MAX];
 };
 
-/* Whose processes share memory with ours, beside those of our own user. */
+/* The users and groups that may share memory with us, beside our own user. */
 struct shm_admission {
 	bool all;
 	struct shm_list uids, gids;

@@ -427,7 +427,7 @@ int ripc__open_in(const struct ripc_config *cfg, const struct ripc__env *env,
 	error = error ? error : ripc__config_check(ctx);
 	error = error ? error : context_start(ctx);
 	if (error) {
-		/* Of the others somebody has said more: of -ENOENT, which file is missing. */
+		/* The log has more about the other errors: for -ENOENT, which file is missing. */
 		if (error != -EINVAL && error != -ENODEV && error != -ENOENT)
 			ripc__log(ctx, RIPC_LOG_ERROR, "no context can be opened: %s",
 				ripc_strerror(error));
@@ -637,7 +637,7 @@ static int probe_source(struct ripc_context *ctx, const struct ripc__source *nam
 	return error;
 }
 
-/* What was found out about one backend or resolver source. */
+/* The finding about one backend or resolver source. */
 struct probed {
 	struct ripc_finding finding;
 	char why[256], remedy[256];

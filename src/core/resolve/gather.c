@@ -305,14 +305,14 @@ static bool waits_for_budget(struct ripc__resolver *resolver, const struct gathe
 	return gathering->is_provoked && !ripc__may_provoke(resolver, gathering->cause);
 }
 
-/* It has answered, or has left. */
+/* The joiner has answered, or has left. */
 static void joiner_settled(struct gathering *gathering, uint64_t incarnation)
 {
 	if (gathering->joiner == incarnation)
 		gathering->joiner = 0;
 }
 
-/* Who says that it joins answers at once, unless something was lost. */
+/* A joiner answers at once, unless a packet was lost. */
 static bool round_for_joiner(struct ripc__resolver *resolver, struct gathering *gathering)
 {
 	if (gathering->joiner_rounds == JOINER_ROUNDS)

@@ -393,7 +393,7 @@ static void move_address(uint8_t last_byte)
 	ck_assert_mem_eq(blob + 16, &fake_verbs.gids[2].gid, 16);
 }
 
-/* What is sent then goes by the new index, also where the way is looked for at that moment. */
+/* Datagrams then go by the new index, also where the way is looked for at that moment. */
 START_TEST(send__address_has_moved)
 {
 	uint8_t last_byte;

@@ -265,7 +265,7 @@ START_TEST(replies__pass_what_waits)
 }
 END_TEST
 
-/* A call that ends while its reply is coming keeps no memory: what else comes of it is refused. */
+/* A call that ends while its reply is coming keeps no memory: the rest of the reply is refused. */
 START_TEST(replies__of_calls_that_have_ended)
 {
 	static struct lone lone;
@@ -360,7 +360,7 @@ START_TEST(replies__row_is_inherited)
 }
 END_TEST
 
-/* What a successor inherits raises the oldest number beyond that of what it sends. */
+/* The oldest number that a successor inherits is above the numbers of what it sends. */
 START_TEST(numbers__below_what_is_inherited)
 {
 	static struct lone lone;
