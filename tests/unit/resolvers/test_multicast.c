@@ -574,12 +574,26 @@ static void expect_from(const struct side *side, const char *address)
 	ck_assert_str_eq(text, address);
 }
 
+/* The kernel routes to a new IPv6 address a moment after "ip address add" has returned. */
+static void wait_for_route(const char *address)
+{
+	char command[128];
+	int i = 0;
+
+	snprintf(command, sizeof(command), "ip -6 route show table local | grep -q 'local %.*s '",
+		(int)strcspn(address, "/"), address);
+	while (!run(command))
+		ck_assert_int_lt(i++, 1000);
+}
+
 static void give(const char *interface, const char *address, const char *how)
 {
 	char command[128];
 
 	snprintf(command, sizeof(command), "ip address add %s dev %s %s", address, interface, how);
 	ck_assert(run(command));
+	if (strstr(how, "nodad"))
+		wait_for_route(address);
 }
 
 /* Two hosts with IPv6 alone. */
