@@ -166,11 +166,10 @@ void sim_act_short(struct sim_world *world, void *arg, uint64_t value)
 	struct sim_service *from = sim_draw_usable(app);
 	struct sim_wish wish = {.kind = RIPC_SHORT};
 
-	if (!from) {
-		if (!app->calm)
-			sim_at(world, world->now_us + 1000, sim_act_short, arg, value);
+	if (!from && !app->calm)
+		sim_at(world, world->now_us + 1000, sim_act_short, arg, value);
+	if (!from || app->calm)
 		return;
-	}
 	wish.len = sim_chance(&world->random, 100000) ? sim_between(&world->random, 1, 8) :
 		sim_between(&world->random, 8, RIPC_SHORT_MIN);
 	sim_draw_target(app, &wish);
@@ -215,11 +214,10 @@ void sim_act_long(struct sim_world *world, void *arg, uint64_t value)
 	struct sim_service *from = sim_draw_usable(app);
 	struct sim_wish wish = {.kind = RIPC_LONG};
 
-	if (!from) {
-		if (!app->calm)
-			sim_at(world, world->now_us + 1000, sim_act_long, arg, value);
+	if (!from && !app->calm)
+		sim_at(world, world->now_us + 1000, sim_act_long, arg, value);
+	if (!from || app->calm)
 		return;
-	}
 	if (sim_chance(&world->random, world->plan.window))
 		post_windows(app, from);
 	wish.len = long_length(&world->random, world->plan.native);

@@ -258,11 +258,10 @@ void sim_act_call(struct sim_world *world, void *arg, uint64_t value)
 	struct sim_wish wish = {.kind = RIPC_REQUEST, .idempotent = sim_chance(random, 500000)};
 	bool waits = sim_chance(random, 30000) && !sim_somebody_waits(world);
 
-	if (!from) {
-		if (!app->calm)
-			sim_at(world, world->now_us + 1000, sim_act_call, arg, value);
+	if (!from && !app->calm)
+		sim_at(world, world->now_us + 1000, sim_act_call, arg, value);
+	if (!from || app->calm)
 		return;
-	}
 	wish.len = sim_log(random, 8, sim_chance(random, 900000) ? RIPC_SHORT_MIN : 100000);
 	wish.timeout_ms = (uint32_t)sim_log(random, 40, waits ? BLOCKING_MS : 4000);
 	sim_draw_target(app, &wish);

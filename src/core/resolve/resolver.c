@@ -40,7 +40,7 @@
 /* Bytes to the network that outsiders can cause: at most 60 kB in any second. */
 #define PROVOKED_PER_SECOND   31250u
 #define PROVOKED_AT_ONCE      25000u
-#define PROVOKED_SHARE        8u
+#define PROVOKED_SHARE        4u
 #define ANSWERS_SHARE         2u
 
 /* ---- what comes in ----------------------------------------------------------------------- */
