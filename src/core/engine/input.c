@@ -556,6 +556,26 @@ static bool is_late(const struct partner *partner)
 	return partner->dead && !partner->challenged;
 }
 
+/*
+ * An echo asks whether we gave this token (claim.c), and the token is that of a partner that was
+ * taken for gone. A RETRY would deny the partner that got the token from us, and a second partner
+ * of the same pair would follow.
+ */
+static RIPC__RARE bool late_echo(struct ripc_context *ctx, struct device *device,
+		struct partner *partner, const struct wire_packet *packet,
+		const struct ripc__event *event)
+{
+	struct wire_packet reply = {.value = packet->value};
+
+	if (packet->h.type != WIRE_ECHO || packet->stamp != 0 ||
+			!(partner->resolved || is_from_route(device, partner, event)) ||
+			ripc__guess_is_tried(ctx, device, event->from) || !verified(ctx, packet))
+		return false;
+	ripc__partner_header_bare(partner, &reply, WIRE_ECHO_REPLY);
+	ripc__stranger_send(ctx, device, event->from, &reply, event->len);
+	return true;
+}
+
 /* False: it has no effect. */
 static RIPC__RARE bool from_elsewhere(struct ripc_context *ctx, struct device *device,
 		struct partner *partner, struct wire_packet *packet,
@@ -600,6 +620,8 @@ void ripc__input(struct ripc_context *ctx, struct device *device, const struct r
 		ctx->stats.drop_token++; /* with somebody else's keys */
 		return;
 	}
+	if (partner && is_late(partner) && late_echo(ctx, device, partner, &packet, event))
+		return;
 	if (!partner || is_answer(&packet) || is_late(partner))
 		partner = stranger(ctx, device, &packet, event);
 	else if (!partner->known)

@@ -396,6 +396,66 @@ START_TEST(gone__keeps_the_token_given)
 }
 END_TEST
 
+/* Does an echo from a host get a reply? If not, it gets a RETRY. */
+static bool echo_is_answered(struct lone *lone, uint8_t host, uint64_t stamp)
+{
+	const struct wire_packet echo = {.h.type = WIRE_ECHO, .value = 0xa5c, .stamp = stamp};
+	struct wire_packet said = echo, packet;
+	uint32_t since = lone->n_sent;
+	uint8_t home = lone->host;
+	bool is_answered;
+
+	lone->host = host;
+	lone_say(lone, &said, NULL, NULL);
+	lone->host = home;
+	ck_assert_uint_eq(lone->n_sent - since, 1);
+	ck_assert_uint_eq(lone->sent_to[since % LONE_SENT_MAX], host);
+	is_answered = lone_hear(lone, since, WIRE_ECHO_REPLY, &packet);
+	if (is_answered)
+		ck_assert_uint_eq(packet.value, 0xa5c);
+	else
+		ck_assert(lone_hear(lone, since, WIRE_RETRY, &packet));
+	return is_answered;
+}
+
+/*
+ * It was taken for gone, and asks from a new address whether we gave it its token. A RETRY would
+ * deny it, and what it then sends would be taken for new (sim --addresses --seed 123).
+ */
+START_TEST(gone__its_token_is_still_ours)
+{
+	static struct lone lone;
+
+	lone_open(&lone);
+	lone_introduce(&lone);
+	say_short(&lone, 1);
+	check_received(&lone, true);
+	say_gone(&lone);
+	ck_assert(echo_is_answered(&lone, 4, 0));
+	ck_assert(echo_is_answered(&lone, lone.host, 0));
+	ck_assert(!echo_is_answered(&lone, 4, 42)); /* a ping */
+	say_short(&lone, 2);
+	check_received(&lone, false);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* One that had only claimed its ID: somebody else may have its token. */
+START_TEST(gone__the_token_of_a_claimant)
+{
+	static struct lone lone;
+
+	lone_open(&lone);
+	lone_claim(&lone);
+	say_short(&lone, 1);
+	check_received(&lone, true);
+	say_gone(&lone);
+	ck_assert(!echo_is_answered(&lone, 4, 0));
+	ck_assert(echo_is_answered(&lone, lone.host, 0));
+	lone_close_all(&lone);
+}
+END_TEST
+
 /* The resolver names its incarnation in another context: no number is used twice towards it. */
 START_TEST(numbers__go_on_with_a_second_partner)
 {
@@ -646,6 +706,7 @@ int main(void)
 		gone__keeps_the_token_given,
 		gone__from_an_address_that_was_left,
 		numbers__go_on_with_a_second_partner,
+		gone__its_token_is_still_ours, gone__the_token_of_a_claimant,
 		numbers__are_inherited_by_a_second_partner,
 		hello__of_a_hundred_thousand,
 		hello__of_more_than_there_is_room_for,
