@@ -270,8 +270,12 @@ void ripc__follow_silent(struct ripc_context *ctx, struct peer *peer)
 
 	if (partner && !follow)
 		follow = begin(partner);
-	if (partner && follow && !follow->n_asked)
+	if (!partner || !follow)
+		return;
+	if (!follow->n_asked)
 		ripc__timer_set(&ctx->timers, &follow->timer, ctx->now_us);
+	else if (follow->wait_us < SEEK_US)
+		seek(partner);
 }
 
 void ripc__follow_or_sound(struct partner *partner)

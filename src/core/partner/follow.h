@@ -26,7 +26,7 @@ int ripc__follow_open(struct ripc_context *ctx);
  * leads nowhere, or the peer cannot be asked now.
  */
 bool ripc__follow(struct partner *partner);
-/* The peer was asked by its route, and was silent: the resolver is asked at once where it is. */
+/* The peer was asked by its route, and is silent: each call asks the resolver where it is. */
 void ripc__follow_silent(struct ripc_context *ctx, struct peer *peer);
 /* As ripc__follow(); where that cannot be, the partner is only asked whether it is there. */
 void ripc__follow_or_sound(struct partner *partner);

@@ -165,6 +165,38 @@ START_TEST(hint__partner_has_moved)
 }
 END_TEST
 
+/* It leaves the address that the resolver has found, too: the resolver is asked once more. */
+START_TEST(hint__partner_has_moved_twice)
+{
+	static struct lone lone;
+	struct wire_packet echo, reply = {.h.type = WIRE_ECHO_REPLY}, again;
+	uint32_t since;
+
+	lone_open(&lone);
+	lone_introduce(&lone);
+	lone_pass(&lone, 10000);
+	ck_assert_int_eq(lone_send_long(&lone, lone.incarnation, 100), 0);
+	hint(&lone, lone.host);
+	lone_pass(&lone, WINDOW_US / 2);
+	lone_answer(&lone, lone.incarnation, lone.context, lone.host + 1);
+	lone.n_asked = 0;
+	lone_pass(&lone, WINDOW_US / 8);
+	ck_assert_uint_gt(lone.n_asked, 0);
+	lone.host += 2;
+	since = lone.n_sent;
+	lone_answer(&lone, lone.incarnation, lone.context, lone.host);
+	lone_pass(&lone, WINDOW_US / 10);
+	ck_assert(lone_hear(&lone, since, WIRE_ECHO, &echo));
+	since = lone.n_sent;
+	reply.value = echo.value;
+	lone_say(&lone, &reply, NULL, NULL);
+	lone_pass(&lone, WINDOW_US);
+	ck_assert(lone_hear(&lone, since, WIRE_ANNOUNCE, &again));
+	expect_nothing(&lone);
+	lone_close_all(&lone);
+}
+END_TEST
+
 /*
  * 0: the partner answers; 1: it speaks, with another nonce: it lives; 2: somebody without its token
  * answers, which counts for nothing.
@@ -428,6 +460,7 @@ int main(void)
 		{hint__successor, 2},
 		{hint__next_holder_gets_what_is_left, 1},
 		{hint__partner_has_moved, 1},
+		{hint__partner_has_moved_twice, 1},
 		{hint__may_be_forged, 3},
 		{hint__quotes_a_packet_to_the_partner, 8},
 		{hint__many, 2},
