@@ -22,6 +22,11 @@
 int ripc__token_give(struct partner *partner);
 void ripc__token_take_back(struct partner *partner);
 /*
+ * Gives the partner its handle (find.h), or another one: those that the application has of it name
+ * nobody from now on. The partner has a token.
+ */
+void ripc__handle_draw(struct partner *partner);
+/*
  * The partner to which we sent the packet that is answered. token_in, token_out: tokens of that
  * packet; 0: the answer does not have it.
  */

@@ -39,6 +39,7 @@ static void deliver(struct partner *partner, const struct wire_packet *announce,
 		message->public.kind = RIPC_LONG;
 	message->public.from = partner->id;
 	message->public.from_incarnation = partner->incarnation;
+	message->public.from_handle = partner->handle;
 	stats->long_received++;
 	stats->long_received_bytes += total;
 	RIPC__PROBE(receive, RIPC__PROBE_LONG, partner->service->id, partner->id, total);

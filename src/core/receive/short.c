@@ -77,6 +77,7 @@ static inline void sign(struct partner *partner, struct message *message, uint32
 	message->public.kind = RIPC_SHORT;
 	message->public.from = partner->id;
 	message->public.from_incarnation = partner->incarnation;
+	message->public.from_handle = partner->handle;
 	stats->short_received++;
 	stats->short_received_bytes += len;
 	RIPC__PROBE(receive, RIPC__PROBE_SHORT, partner->service->id, partner->id, len);

@@ -358,11 +358,13 @@ static void number(struct outgoing *outgoing, struct announcements *batch)
 }
 
 /*
- * Is it an answer to its very partner? Then it goes before what waits, from first on, until it is
- * known whom the ID means.
+ * Is it for its very partner? Then it goes before what waits, from first on, until it is known whom
+ * the ID means. But what is ordered overtakes nothing ordered.
  */
 static bool answer_passes(struct outgoing *outgoing, struct list *first)
 {
+	if (outgoing->flags & RIPC_ORDERED && ripc__order_waits(outgoing))
+		return false;
 	if (outgoing->direct && first != &outgoing->node) {
 		list_remove(&outgoing->node);
 		list_append(first, &outgoing->node);
@@ -370,10 +372,24 @@ static bool answer_passes(struct outgoing *outgoing, struct list *first)
 	return outgoing->direct;
 }
 
-/* While the partner's ID may mean somebody else, nothing is begun but answers to it. */
+/* Does a message wait that is for whom the ID means? */
+static bool waits_by_id(struct longs *longs)
+{
+	for (struct list *node = first_waiting(longs); node != &longs->outgoing;
+			node = node->next) {
+		if (!list_entry(node, struct outgoing, node)->direct)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * While the partner's ID may mean somebody else, nothing is begun but what is for this very
+ * partner.
+ */
 static void advance(struct partner *partner, struct longs *longs, struct announcements *batch)
 {
-	bool settled = ripc__partner_settled(partner);
+	bool settled = !waits_by_id(longs) || ripc__partner_settled(partner);
 
 	for (struct list *node = first_waiting(longs), *next; node != &longs->outgoing;
 			node = next) {
