@@ -542,17 +542,14 @@ RIPC_API int ripc_send_long(struct ripc_service *svc, uint64_t to, const struct 
  * a member's outcome is unknown, else that of a member that does not have it; -ENOENT: the group
  * has no members. With RIPC_LEAVE_SLOW, once half of the members have the message, each other one
  * has as long again, and at least 100 ms, before its deadline comes.
- * With to_handle = from_handle of a received message, the send goes to the sender of that message,
- * and to no other service, whatever service the ID means. No query is made: the send also reaches
- * a sender that cannot be found, as behind NAT. A handle is of use in the service that received the
- * message, and only there. It names the sender until the sender ends or registers anew; and for as
- * long as the library knows the sender: for a minute after the last packet from it (or, if the
- * resolver has named it, after the last send to it), or for 40 s where 49,152 senders are known. to
- * is 0 or the sender's ID (else -EINVAL). A sender that has lost its state, as it was silent for a
- * minute, has another handle in its next message. Without keys, a forger can send messages in the
- * name of any ID: the handle of such a message names the forger. With keys, a send by handle needs
- * the same rights as a send by ID. With RIPC_WAIT: -EINVAL.
- *  -ENOENT  the handle names no sender, or no longer; nothing was sent
+ * With to_handle = from_handle of a received message, the send goes to the sender of that message
+ * and to no other program, whoever has the ID now. The library makes no query, so the send reaches
+ * a sender behind NAT, too. to is 0 or the sender's ID (else -EINVAL; RIPC_WAIT: -EINVAL). A handle
+ * works in the service that received the message, and nowhere else. It ends with the sender's
+ * service, and when no packet of the sender has come for a minute (40 s where very many partners
+ * are known); a sender that comes back later has another handle in its next message. Then the send
+ * returns -ENOENT, and nothing was sent. A handle proves no identity: that of a forged message
+ * names the forger. With keys, a send by handle needs the same rights as a send by ID.
  * returns are lent to the partner for the reply to this message. The reply names this message by
  * reply_to = ripc_msg.reply. A lent buffer comes back in that reply's places, or by
  * ripc_cancel(). Errors as ripc_send_short() and ripc_send_long().
