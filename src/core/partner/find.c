@@ -356,7 +356,7 @@ struct partner *ripc__find_sender(const struct ripc_service *service, uint64_t h
 	struct partner *partner = ripc__slots_get(&service->ctx->slots,
 		handle >> TOKEN_SLOT_SHIFT);
 
-	return partner && partner->handle == handle && partner->service == service &&
+	return partner && ripc__handle_of(partner) == handle && partner->service == service &&
 		partner->peer && !partner->dead ? partner : NULL;
 }
 

@@ -21,6 +21,7 @@ struct wire_packet;
 #define LONGS_MAX          64u    /* long messages of a row in progress from one to another */
 #define PARTNER_IDLE_US    60000000u  /* an idle partner is forgotten; > proof and packet life */
 #define PARTNERS_MAX       65536u
+#define HANDLE_BITS        47     /* what is left of a word with the bits below */
 #define ACK_DELAY_US       1000u  /* an ack waits so long for a packet to ride on */
 
 /* Which numbers have come: the highest; bit i: top - i has. Numbers 64 and more below are late. */
@@ -77,7 +78,6 @@ struct partner {
 	uint64_t token_in;        /* the token that we gave the partner (token.h) */
 	uint64_t token_out;       /* the token that the partner gave us; 0: none */
 	uint64_t token_own;       /* the last one that is surely its own, also when dead; 0: none */
-	uint64_t handle;          /* ripc_msg.from_handle of its messages (find.h) */
 	uint64_t proof;
 	uint64_t short_next;      /* number of our next short */
 	struct numbers shorts_in; /* of its shorts */
@@ -120,6 +120,7 @@ struct partner {
 	bool blocked : 1, ordering : 1; /* -EAGAIN: a NOTICE is due; longs may wait for others */
 	bool streams : 1;   /* it sends to a group in datagrams to many (group/heard.c), */
 	bool unheard : 1;   /* which must not be heard, as copies were not counted */
+	uint64_t handle : HANDLE_BITS; /* part of ripc_msg.from_handle (token.h) */
 };
 
 /* row: each row of numbers that the partner has. */

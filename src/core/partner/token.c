@@ -29,19 +29,14 @@ int ripc__token_give(struct partner *partner)
 	return 0;
 }
 
-/*
- * The number of its slot, and a number that no earlier handle of the context had. Another context
- * counts from elsewhere.
- */
+/* A number that no earlier handle of the context had. Another context counts from elsewhere. */
 void ripc__handle_draw(struct partner *partner)
 {
 	struct ripc_context *ctx = partner->service->ctx;
-	uint64_t number;
 
 	do
-		number = (ctx->incarnation + ++ctx->handles) & TOKEN_NONCE_MASK;
-	while (!number);
-	partner->handle = (partner->token_in & ~TOKEN_NONCE_MASK) | number;
+		partner->handle = ctx->incarnation + ++ctx->handles;
+	while (!partner->handle);
 }
 
 void ripc__token_take_back(struct partner *partner)

@@ -372,15 +372,16 @@ static bool answer_passes(struct outgoing *outgoing, struct list *first)
 	return outgoing->direct;
 }
 
-/* Does a message wait that is for whom the ID means? */
-static bool waits_by_id(struct longs *longs)
+/* Is nothing under way by the partner's ID, so that it does not matter what the ID means? */
+static bool are_by_handle(struct partner *partner)
 {
-	for (struct list *node = first_waiting(longs); node != &longs->outgoing;
-			node = node->next) {
-		if (!list_entry(node, struct outgoing, node)->direct)
-			return true;
+	for_each_row(longs, partner) {
+		list_for_each(node, &longs->outgoing) {
+			if (!list_entry(node, struct outgoing, node)->by_handle)
+				return false;
+		}
 	}
-	return false;
+	return true;
 }
 
 /*
@@ -389,7 +390,7 @@ static bool waits_by_id(struct longs *longs)
  */
 static void advance(struct partner *partner, struct longs *longs, struct announcements *batch)
 {
-	bool settled = !waits_by_id(longs) || ripc__partner_settled(partner);
+	bool settled = are_by_handle(partner) || ripc__partner_settled(partner);
 
 	for (struct list *node = first_waiting(longs), *next; node != &longs->outgoing;
 			node = next) {

@@ -167,7 +167,8 @@ int ripc__outgoing_start(struct ripc_service *service, const struct ripc_send *r
 	outgoing->asked_by = like->asked_by;
 	outgoing->delivery = like->delivery;
 	outgoing->sums = like->sums;
-	outgoing->direct = asker && (!asker->resolved || request->to_handle);
+	outgoing->by_handle = request->to_handle;
+	outgoing->direct = outgoing->by_handle || (asker && !asker->resolved);
 	if (request->flags & RIPC_ORDERED)
 		ripc__order_begin(outgoing);
 	ripc__partner_use(partner, request);

@@ -5,10 +5,11 @@
  * partner has lived.
  */
 #include "claimants.h"
+#include "core/partner/partner.h"
 #include "util/slots.h"
 
 #define SLOT_SHIFT  48
-#define NUMBER_MASK ((1ull << SLOT_SHIFT) - 1)
+#define NUMBER_MASK ((1ull << HANDLE_BITS) - 1)
 #define FORGET_US   70000000u
 
 static const struct iovec word = {"word", 4};
