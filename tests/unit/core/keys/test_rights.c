@@ -467,6 +467,9 @@ static void check_refused(int from, const char *when)
 			status = -EACCES;
 		if (kind == PING && status == 0 && ends[from].is_answered)
 			status = -EACCES;
+		/* A partner that refuses our key is lost, and its handle with it. */
+		if ((kind == HANDLE_SHORT || kind == HANDLE_LONG) && status == -ENOENT)
+			status = -EACCES;
 		ck_assert_msg(status == -EACCES, "%s %s, end %d: %d", when, kind_names[kind], from,
 			status);
 		ck_assert_msg(atomic_load(&ends[!from].n_came) == before, "%s %s, end %d: came",
