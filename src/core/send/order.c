@@ -129,13 +129,6 @@ bool ripc__order_stays(const struct outgoing *outgoing)
 	return outgoing->flags & RIPC_ORDERED && ahead_of(outgoing);
 }
 
-bool ripc__order_waits(const struct outgoing *outgoing)
-{
-	const struct outgoing *ahead = ahead_of(outgoing);
-
-	return ahead && ahead->state == OUT_WAITING;
-}
-
 bool ripc__order_is_alone(const struct outgoing *outgoing)
 {
 	return !(outgoing->flags & RIPC_ORDERED) || !(ahead_of(outgoing) || behind(outgoing));

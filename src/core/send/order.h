@@ -50,8 +50,6 @@ void ripc__order_ends(struct outgoing *outgoing, enum ripc_outcome outcome);
 void ripc__order_moves(struct outgoing *outgoing);
 /* Must the message stay with its partner, because an ordered one ahead of it stays? */
 bool ripc__order_stays(const struct outgoing *outgoing);
-/* Does an ordered message ahead of this one wait for a number? */
-bool ripc__order_waits(const struct outgoing *outgoing);
 /* The message is not ordered, or no ordered message is ahead of it or behind it. */
 bool ripc__order_is_alone(const struct outgoing *outgoing);
 /* The application knows how the message ended, or never will. */

@@ -359,12 +359,10 @@ static void number(struct outgoing *outgoing, struct announcements *batch)
 
 /*
  * Is it for its very partner? Then it goes before what waits, from first on, until it is known whom
- * the ID means. But what is ordered overtakes nothing ordered.
+ * the ID means. What is ordered, too: messages by ID and by handle have no common order.
  */
 static bool answer_passes(struct outgoing *outgoing, struct list *first)
 {
-	if (outgoing->flags & RIPC_ORDERED && ripc__order_waits(outgoing))
-		return false;
 	if (outgoing->direct && first != &outgoing->node) {
 		list_remove(&outgoing->node);
 		list_append(first, &outgoing->node);

@@ -406,7 +406,7 @@ START_TEST(handle__shorts_are_held)
 }
 END_TEST
 
-/* What is ordered overtakes nothing ordered, however it is addressed. */
+/* What is ordered by handle is in order among itself, and overtakes what waits for the ID. */
 START_TEST(handle__ordered)
 {
 	static struct lone lone;
@@ -423,11 +423,13 @@ START_TEST(handle__ordered)
 	ck_assert_int_eq(send_ordered(&lone, 0, lone.service), 0);
 	ck_assert_int_eq(send_ordered(&lone, handle, 0), 0);
 	ck_assert_int_eq(send_at_length(&lone, handle), 0);
-	ck_assert_uint_eq(n_sent_to(&lone, since, WIRE_ANNOUNCE, TRUE_HOST), 3);
+	ck_assert_uint_eq(n_sent_to(&lone, since, WIRE_ANNOUNCE, TRUE_HOST), 4);
+	ck_assert(lone_hear(&lone, since, WIRE_ANNOUNCE, &packet));
+	ck_assert_uint_eq(packet.h.number, 4);
 	lone_answer(&lone, lone.incarnation, lone.context, TRUE_HOST);
 	ck_assert(lone_hear(&lone, since, WIRE_ANNOUNCE, &packet));
 	ck_assert_uint_eq(packet.h.number, 5);
-	ck_assert_uint_eq(packet.previous, 4);
+	ck_assert_uint_eq(packet.previous, 3);
 	lone_close_all(&lone);
 }
 END_TEST
