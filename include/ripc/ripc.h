@@ -544,13 +544,13 @@ RIPC_API int ripc_send_long(struct ripc_service *svc, uint64_t to, const struct 
  * has as long again, and at least 100 ms, before its deadline comes.
  * With to_handle = from_handle of a received message, the send goes to the sender of that message
  * and to no other program, whoever has the ID now. The library makes no query, so the send reaches
- * a sender behind NAT, too. to is 0 or the sender's ID (else -EINVAL; RIPC_WAIT: -EINVAL). A handle
- * works in the service that received the message, and nowhere else. It ends with the sender's
- * service, and when no packet of the sender has come for a minute (40 s where very many partners
- * are known); a sender that comes back later has another handle in its next message. Then the send
- * returns -ENOENT, and nothing was sent. Messages by handle and messages by ID have no common order
- * (RIPC_ORDERED). A handle proves no identity: that of a forged message
- * names the forger. With keys, a send by handle needs the same rights as a send by ID.
+ * a sender behind NAT, too. to is 0 or the sender's ID; another ID, a group, RIPC_ORDERED and
+ * RIPC_WAIT: -EINVAL. A handle works in the service that received the message, and nowhere else. It
+ * ends with the sender's service, and when no packet of the sender has come for a minute (40 s
+ * where very many partners are known): then the send returns -ENOENT, and nothing was sent. A
+ * sender that comes back later has another handle in its next message. A handle proves no identity:
+ * that of a forged message names the forger. With keys, a send by handle needs the same rights as a
+ * send by ID.
  * returns are lent to the partner for the reply to this message. The reply names this message by
  * reply_to = ripc_msg.reply. A lent buffer comes back in that reply's places, or by
  * ripc_cancel(). Errors as ripc_send_short() and ripc_send_long().

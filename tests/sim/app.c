@@ -82,6 +82,7 @@ static int call(struct sim_app *app, struct sim_service *from, const struct sim_
 static bool draw_order(struct sim_world *world, const struct sim_wish *wish)
 {
 	return wish->flow || (wish->kind == RIPC_LONG && wish->len >= 8 && !wish->patient &&
+		!wish->to_handle &&
 		sim_chance(&world->random, world->plan.ordered));
 }
 
@@ -92,14 +93,14 @@ int sim_send(struct sim_app *app, struct sim_service *from, struct sim_wish *wis
 		.to_incarnation = wish->to_incarnation, .len = wish->len, .kind = wish->kind,
 		.timeout_ms = wish->timeout_ms, .answers = wish->answers,
 		.ordered = wish->ordered = draw_order(world, wish), .swift = wish->swift,
-		.must_deliver = wish->must_deliver, .by_handle = wish->to_handle};
+		.must_deliver = wish->must_deliver};
 	uint64_t number = model_plan(world->model, world->now_us, &plan);
 	bool give = sim_chance(&world->random, world->plan.give);
 	struct sim_send *send = sim_send_new(app, from, number, give);
 	int status = call(app, from, wish, send);
 
-	sim_trace(world, "send %llu %s%s from %llu to %llu len %llu: %d", (unsigned long long)number,
-			wish->to_handle ? "by handle " : "",
+	sim_trace(world, "send %llu %s%s from %llu to %llu len %llu: %d",
+			(unsigned long long)number, wish->to_handle ? "by handle " : "",
 			wish->kind == RIPC_SHORT ? "short" : "long", (unsigned long long)from->id,
 			(unsigned long long)wish->to, (unsigned long long)wish->len, status);
 	model_sent(world->model, number, status);

@@ -71,7 +71,6 @@ struct model_send {
 	int error;          /* of an answer: it is this, a number from MODEL_ERROR on; 0: bytes */
 	bool idempotent;    /* of a question: RIPC_IDEMPOTENT */
 	bool ordered;       /* RIPC_ORDERED */
-	bool by_handle;     /* to the sender of a message, for nobody else */
 	bool swift;         /* ordered: no packet of it is lost, so it waits only for its turn */
 	bool must_deliver;  /* nothing excuses another outcome than DELIVERED, or answered */
 };

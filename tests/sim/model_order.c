@@ -14,16 +14,9 @@
 #define STALL_US 500000 /* several repetition times of the longest path */
 #define CROWD    32u    /* with so many behind one in progress, the 64 numbers may be used up */
 
-/* May one wait for the other one, or be cut off by its failure? */
-static bool may_follow(const struct send *a, const struct send *b)
-{
-	return a->is.ordered && b->is.ordered && a->is.from == b->is.from && a->is.to == b->is.to;
-}
-
-/* What is sent by ID and what is sent by handle have no common order. */
 static bool same_stream(const struct send *a, const struct send *b)
 {
-	return may_follow(a, b) && a->is.by_handle == b->is.by_handle;
+	return a->is.ordered && b->is.ordered && a->is.from == b->is.from && a->is.to == b->is.to;
 }
 
 /* Has the ID ever meant more than one? Then each has a stream of its own. */
@@ -66,7 +59,7 @@ void order_received(struct model *m, struct send *send, uint64_t incarnation)
 static bool order_was_cut(const struct model *m, const struct send *send)
 {
 	for (const struct send *other = m->sends; other < send; other++)
-		if (may_follow(send, other) && other->failed &&
+		if (same_stream(send, other) && other->failed &&
 				!was_told(other, (uint32_t)(send - m->sends)))
 			return true;
 	return false;
@@ -75,7 +68,7 @@ static bool order_was_cut(const struct model *m, const struct send *send)
 bool order_was_broken(const struct model *m, const struct send *send)
 {
 	for (const struct send *other = m->sends; other < send; other++)
-		if (may_follow(send, other) && !other->refused && !other->delivered)
+		if (same_stream(send, other) && !other->refused && !other->delivered)
 			return true;
 	return false;
 }
@@ -86,7 +79,7 @@ static uint64_t free_since(const struct model *m, const struct send *send)
 	uint64_t since_us = send->sent_us;
 
 	for (const struct send *other = m->sends; other < send; other++) {
-		if (!may_follow(send, other) || other->refused)
+		if (!same_stream(send, other) || other->refused)
 			continue;
 		if (other->state != ENDED)
 			return UINT64_MAX;

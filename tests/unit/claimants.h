@@ -31,7 +31,8 @@ static inline void swap(struct lone *lone, struct other *other)
 static const struct other forger = {.token_in = 0xbad, .host = FORGER_HOST};
 
 /* How many packets of a type went to a host since then. */
-static inline uint32_t n_sent_to(const struct lone *lone, uint32_t since, uint8_t type, uint8_t host)
+static inline uint32_t n_sent_to(const struct lone *lone, uint32_t since, uint8_t type,
+		uint8_t host)
 {
 	struct wire_packet packet;
 	uint32_t n = 0;

@@ -196,7 +196,10 @@ static int check_send(struct ripc_service *svc, const struct ripc_send *send,
 			!(request->flags & RIPC_SEND_LONG))
 		return -EINVAL;
 	if (request->flags & RIPC_WAIT && (request->flags & RIPC_NOWAIT ||
-			request->to_incarnation || request->to_handle))
+			request->to_incarnation))
+		return -EINVAL;
+	/* By handle a message overtakes what waits for the ID, and has nobody to wait for. */
+	if (request->to_handle && request->flags & (RIPC_ORDERED | RIPC_WAIT))
 		return -EINVAL;
 	return may_go_to(request) ? 0 : -EINVAL;
 }

@@ -359,7 +359,7 @@ static void number(struct outgoing *outgoing, struct announcements *batch)
 
 /*
  * Is it for its very partner? Then it goes before what waits, from first on, until it is known whom
- * the ID means. What is ordered, too: messages by ID and by handle have no common order.
+ * the ID means.
  */
 static bool answer_passes(struct outgoing *outgoing, struct list *first)
 {

@@ -35,15 +35,6 @@ static int send_at_length(struct lone *lone, uint64_t handle)
 	return ripc_sendmsg(lone->svc, &send, NULL);
 }
 
-static int send_ordered(struct lone *lone, uint64_t handle, uint64_t id)
-{
-	struct ripc_send send = to(handle);
-
-	send.to = id;
-	send.flags = RIPC_SEND_LONG | RIPC_NOWAIT | RIPC_ORDERED;
-	return ripc_sendmsg(lone->svc, &send, NULL);
-}
-
 /* The handle of the next message. */
 static uint64_t handle_of(struct lone *lone)
 {
@@ -345,6 +336,8 @@ START_TEST(handle__bad_arguments)
 	send = to(handle);
 	send.flags = RIPC_SEND_LONG | RIPC_WAIT;
 	ck_assert_int_eq(ripc_sendmsg(lone.svc, &send, NULL), -EINVAL);
+	send.flags = RIPC_SEND_LONG | RIPC_NOWAIT | RIPC_ORDERED;
+	ck_assert_int_eq(ripc_sendmsg(lone.svc, &send, NULL), -EINVAL);
 	send.flags = RIPC_SEND_LONG | RIPC_NOWAIT | RIPC_LEAVE_SLOW;
 	ck_assert_int_eq(ripc_sendmsg(lone.svc, &send, NULL), -EINVAL);
 	send = to(0);
@@ -406,34 +399,6 @@ START_TEST(handle__shorts_are_held)
 }
 END_TEST
 
-/* What is ordered by handle is in order among itself, and overtakes what waits for the ID. */
-START_TEST(handle__ordered)
-{
-	static struct lone lone;
-	struct wire_packet packet;
-	uint64_t handle;
-	uint32_t since;
-
-	lone_open(&lone);
-	handle = introduce(&lone);
-	since = lone.n_sent;
-	ck_assert_int_eq(send_ordered(&lone, handle, 0), 0);
-	ck_assert_int_eq(send_ordered(&lone, handle, 0), 0);
-	ck_assert_uint_eq(n_sent_to(&lone, since, WIRE_ANNOUNCE, TRUE_HOST), 2);
-	ck_assert_int_eq(send_ordered(&lone, 0, lone.service), 0);
-	ck_assert_int_eq(send_ordered(&lone, handle, 0), 0);
-	ck_assert_int_eq(send_at_length(&lone, handle), 0);
-	ck_assert_uint_eq(n_sent_to(&lone, since, WIRE_ANNOUNCE, TRUE_HOST), 4);
-	ck_assert(lone_hear(&lone, since, WIRE_ANNOUNCE, &packet));
-	ck_assert_uint_eq(packet.h.number, 4);
-	lone_answer(&lone, lone.incarnation, lone.context, TRUE_HOST);
-	ck_assert(lone_hear(&lone, since, WIRE_ANNOUNCE, &packet));
-	ck_assert_uint_eq(packet.h.number, 5);
-	ck_assert_uint_eq(packet.previous, 3);
-	lone_close_all(&lone);
-}
-END_TEST
-
 int main(void)
 {
 	const struct suite_loop loops[] = {
@@ -447,7 +412,6 @@ int main(void)
 		{handle__of_a_guess, 1},
 		{handle__bad_arguments, 1},
 		{handle__shorts_are_held, 1},
-		{handle__ordered, 1},
 		{NULL, 0},
 	};
 
