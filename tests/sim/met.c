@@ -27,7 +27,7 @@ void sim_met(struct sim_app *app, struct sim_service *service, const struct ripc
 	wish.kind = forged || sim_chance(random, 500000) ? RIPC_SHORT : RIPC_LONG;
 	wish.len = wish.kind == RIPC_SHORT ? sim_between(random, 8, RIPC_SHORT_MIN) :
 		sim_log(random, 8, 100000);
-	wish.timeout_ms = (uint32_t)sim_log(random, 100, 3000);
+	wish.timeout_ms = (uint32_t)sim_log(random, 40, app->world->plan.timeout_ms);
 	sim_send(app, service, &wish);
 }
 
