@@ -225,6 +225,8 @@ struct ripc_msg {
 	uint64_t group;                   /* the message came to this group (ripc/group.h); 0: to
 	                                     the service alone */
 	const struct ripc_counts *counts; /* COMPLETION of a send to a group; else NULL */
+	uint64_t from_handle;             /* names the sender, for ripc_send.to_handle; COMPLETION,
+	                                     NOTICE, failed REPLY: 0 */
 };
 
 /* A send with all its options, for ripc_sendmsg(). */
@@ -241,6 +243,8 @@ struct ripc_send {
 	                                      so that its return buffers are used; 0: none */
 	uint64_t cookie;                   /* names the send and its returns to ripc_cancel() */
 	struct ripc_counts *counts;        /* filled by a waiting long send to a group; or NULL */
+	uint64_t to_handle;                /* ripc_msg.from_handle: only to the sender of that
+	                                      message, and to may be 0; 0: by the ID */
 };
 
 /* How messages to one partner travel. */
@@ -538,6 +542,15 @@ RIPC_API int ripc_send_long(struct ripc_service *svc, uint64_t to, const struct 
  * a member's outcome is unknown, else that of a member that does not have it; -ENOENT: the group
  * has no members. With RIPC_LEAVE_SLOW, once half of the members have the message, each other one
  * has as long again, and at least 100 ms, before its deadline comes.
+ * With to_handle = from_handle of a received message, the send goes to the sender of that message
+ * and to no other program, whoever has the ID now. The library makes no query, so the send reaches
+ * a sender behind NAT, too. to is 0 or the sender's ID; another ID, a group, RIPC_ORDERED and
+ * RIPC_WAIT: -EINVAL. A handle works in the service that received the message, and nowhere else. It
+ * ends with the sender's service, and when no packet of the sender has come for a minute (40 s
+ * where very many partners are known): then the send returns -ENOENT, and nothing was sent. A
+ * sender that comes back later has another handle in its next message. A handle proves no identity:
+ * that of a forged message names the forger. With keys, a send by handle needs the same rights as a
+ * send by ID.
  * returns are lent to the partner for the reply to this message. The reply names this message by
  * reply_to = ripc_msg.reply. A lent buffer comes back in that reply's places, or by
  * ripc_cancel(). Errors as ripc_send_short() and ripc_send_long().

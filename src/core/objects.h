@@ -88,7 +88,7 @@ struct ripc_context {
 	struct ripc__host host;
 	uint64_t incarnation;
 	uint8_t secret[16];
-	uint64_t counter, places;  /* of nonces; of ordered messages */
+	uint64_t counter, places, handles; /* of nonces; of ordered messages; token.h */
 	uint64_t now_us;
 	uint64_t read_at;          /* when the clock was read, in ticks of the processor */
 	bool has_ticks;            /* the clock is the real one, and ticks belong to it */

@@ -3,11 +3,12 @@
  * A server that replies, and clients that write to it. Knows nothing but ripc.h.
  * Each answers with lines of JSON.
  *
- *   nat serve NAME          replies to each message with one of the same kind and bytes; with
- *                           reply_to where the message lends a return buffer
+ *   nat serve NAME          replies to each message with one of the same kind and bytes: to its
+ *                           sender (from_handle), with reply_to where it lends a return buffer
  *
- *   write                   a long message to the ID of the client that wrote last, which is
- *                           waited for
+ *   write [short]           a long message to the client that wrote last, which is waited for; or
+ *                           a short one
+ *   write id                the same, to its ID alone
  *   writers                 how many messages have come
  *
  *   nat use NAME [OWN]      OWN: the name of its own service; else its ID is private
@@ -33,7 +34,7 @@
 
 static struct {
 	atomic_bool stop;
-	atomic_uint_fast64_t writer, n_messages;
+	atomic_uint_fast64_t writer, handle, n_messages;
 } serving;
 static char bytes[BYTES_MAX], lent[BYTES_MAX];
 
@@ -58,8 +59,9 @@ static double now_ms(void)
 /* The items of a long message are in use until its COMPLETION, which frees them. */
 static void reply(struct ripc_service *service, struct ripc_msg *msg)
 {
-	const struct ripc_send send = {.size = sizeof(send), .to = msg->from, .items = msg->items,
-		.n_items = msg->n_items, .reply_to = msg->reply, .timeout_ms = REPLY_MS,
+	const struct ripc_send send = {.size = sizeof(send), .to_handle = msg->from_handle,
+		.items = msg->items, .n_items = msg->n_items, .reply_to = msg->reply,
+		.timeout_ms = REPLY_MS,
 		.flags = msg->kind == RIPC_LONG ? RIPC_SEND_LONG | RIPC_NOWAIT : 0,
 		.cookie = (uint64_t)(uintptr_t)msg};
 	int error = ripc_sendmsg(service, &send, NULL);
@@ -79,6 +81,7 @@ static void *serve(void *service)
 			continue;
 		if (msg->kind == RIPC_SHORT || msg->kind == RIPC_LONG) {
 			atomic_store(&serving.writer, msg->from);
+			atomic_store(&serving.handle, msg->from_handle);
 			atomic_fetch_add(&serving.n_messages, 1);
 			reply(service, msg);
 			continue;
@@ -92,11 +95,14 @@ static void *serve(void *service)
 	return NULL;
 }
 
-static void write_to(struct ripc_service *service, uint64_t id)
+static void write_to(struct ripc_service *service, bool by_id, bool is_short)
 {
 	const struct iovec item = {bytes, 1000};
+	const struct ripc_send send = {.size = sizeof(send), .to = atomic_load(&serving.writer),
+		.to_handle = by_id ? 0 : atomic_load(&serving.handle), .items = &item,
+		.n_items = 1, .timeout_ms = REPLY_MS, .flags = is_short ? 0 : RIPC_SEND_LONG};
 	double began = now_ms();
-	int error = ripc_send_long(service, id, &item, 1, REPLY_MS);
+	int error = ripc_sendmsg(service, &send, NULL);
 
 	printf("{\"status\":%d,\"ms\":%.1f}\n", error, now_ms() - began);
 }
@@ -106,7 +112,7 @@ static void serve_line(struct ripc_service *service, const char *line)
 	if (strncmp(line, "writers", 7) == 0)
 		printf("{\"n\":%llu}\n", (unsigned long long)atomic_load(&serving.n_messages));
 	else
-		write_to(service, atomic_load(&serving.writer));
+		write_to(service, strstr(line, "id"), strstr(line, "short"));
 }
 
 /* ---- a client ---------------------------------------------------------------------------- */

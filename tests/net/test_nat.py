@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """
-A client behind NAT writes to a server outside, and lends return buffers for the replies (reply_to).
-No query of the server reaches the client: its NAT admits only what belongs to a flow that it began.
+A client behind NAT writes to a server outside, which replies to the sender of each message
+(to_handle). No query of the server reaches the client: its NAT admits only what belongs to a flow
+that it began.
 """
 import contextlib
 
@@ -11,7 +12,7 @@ from netlab import check
 from test_keys import keys
 
 NAME = 'outside'
-KINDS = ('short lends 800', 'long lends 300000')
+KINDS = ('short 800', 'long 300000', 'short lends 500', 'long lends 300000')
 CLIENTS, SHORT_MS, ENOENT = 4, 500, -2
 SERVER_PORTS, OTHER_PORTS = '20000-24999', '30000-34999'
 # struct nlmsghdr (IPCTNL_MSG_CT_DELETE of all), struct nfgenmsg
@@ -73,9 +74,17 @@ def works(client, kinds=KINDS):
 
 def goes_on(client):
     """As works(), but a short reply may have gone to where the client was."""
-    netlab.wait_for(lambda: client.tell(f'short lends 100 {SHORT_MS}')['status'] == 0, 'a short reply comes')
+    netlab.wait_for(lambda: client.tell(f'short 100 {SHORT_MS}')['status'] == 0, 'a short reply comes')
     client.tell('take')  # late ones
     return works(client)
+
+
+def writes(server, client, kind=''):
+    """The server writes to the client; returns how long that took, ms."""
+    said = server.tell(f'write {kind}')
+    check(said['status'] == 0, f'write {kind}: {said}')
+    check(client.tell('take')['n'] == 1, f'write {kind}: the message did not come once')
+    return said['ms']
 
 
 def figures(took):
@@ -106,13 +115,29 @@ def replied():
 
 
 def written_to():
-    """Not by its ID alone, which anybody may claim."""
+    """The server writes by itself, while the way is open: not to the ID alone, which anybody may claim."""
     with behind_nat() as (router, server, env):
         client = Peer(router.client, 'use', NAME, **env)
         works(client, KINDS[:1])
-        said = server.tell('write')
-        check(said['status'] == ENOENT and client.tell('take')['n'] == 0, f'{said}')
-        return figures([said['ms']])
+        took = [writes(server, client), writes(server, client, 'short')]
+        by_id = server.tell('write id')
+        check(by_id['status'] == ENOENT and client.tell('take')['n'] == 0, f'written to by ID: {by_id}')
+        took += [writes(server, client), writes(server, client, 'short')]
+        return figures(took)
+
+
+def ended():
+    """One that has said goodbye, or was silent for a minute, is written to no more."""
+    with behind_nat() as (router, server, env):
+        for name in ('inside', 'also inside'):
+            client = Peer(router.client, 'use', NAME, name, **env)
+            works(client)
+            writes(server, client)
+            client.process.popen.stdin.close()
+            client.process.popen.wait()
+            netlab.wait_for(lambda: server.tell('write short')['status'] == ENOENT, 'its end is noticed')
+            check(server.tell('write')['status'] == ENOENT, 'a long message is accepted')
+        return 'noticed'
 
 
 def many_clients():
@@ -120,7 +145,7 @@ def many_clients():
     with behind_nat() as (router, server, env):
         clients = [Peer(router.client, 'use', NAME, **env) for _ in range(CLIENTS)]
         for client in clients:
-            client.process.popen.stdin.write('long lends 1000\n')
+            client.process.popen.stdin.write('long 1000\n')
             client.process.popen.stdin.flush()
         said = [client.process.json() for client in clients]
         failed = [each for each in said if each['status']]
@@ -131,7 +156,8 @@ def many_clients():
 def with_a_name():
     """The client has a name of its own."""
     with behind_nat() as (router, server, env):
-        return figures(works(Peer(router.client, 'use', NAME, 'inside', **env)))
+        client = Peer(router.client, 'use', NAME, 'inside', **env)
+        return figures(works(client) + [writes(server, client)])
 
 
 def forgotten():
@@ -140,10 +166,11 @@ def forgotten():
         client = Peer(router.client, 'use', NAME, **env)
         works(client)
         router.forget()
-        took = works(client, ('long lends 300000',))
+        took = works(client, ('long 300000',))
         took += goes_on(client)
         router.forget(SERVER_PORTS)
         took += goes_on(client)
+        took += [writes(server, client), writes(server, client, 'short')]
         return figures(took)
 
 
@@ -152,12 +179,12 @@ def with_keys():
         server_host = lab.host('s')
         router = Router(lab, server_host)
         with keys(server_host) as ours, keys(server_host, '--like', ours) as theirs:
-            Peer(server_host, 'serve', NAME, RIPC_BACKENDS='udp', RIPC_KEYS=ours)
+            server = Peer(server_host, 'serve', NAME, RIPC_BACKENDS='udp', RIPC_KEYS=ours)
             client = Peer(router.client, 'use', NAME, RIPC_BACKENDS='udp', RIPC_KEYS=theirs,
                           RIPC_PEERS=server_host.addresses[4])
-            took = works(client)
+            took = works(client) + [writes(server, client), writes(server, client, 'short')]
             router.forget()
-            return figures(took + goes_on(client))
+            return figures(took + goes_on(client) + [writes(server, client)])
 
 
 def by_the_store():
@@ -172,15 +199,15 @@ def by_the_store():
             store.ready()
             env = {'RIPC_BACKENDS': 'udp', 'RIPC_OPTIONS':
                    f'store.servers={server_host.addresses[4]}:{zookeeper.PORT}'}
-            Peer(server_host, 'serve', NAME, **env)
+            server = Peer(server_host, 'serve', NAME, **env)
             client = Peer(router.client, 'use', NAME, **env)
-            took = works(client)
+            took = works(client) + [writes(server, client), writes(server, client, 'short')]
             router.forget()
-            return figures(took + goes_on(client))
+            return figures(took + goes_on(client) + [writes(server, client)])
         finally:
             store.close()
 
 
 if __name__ == '__main__':
-    netlab.main([replied, written_to, many_clients, with_a_name,
+    netlab.main([replied, written_to, ended, many_clients, with_a_name,
                  forgotten, with_keys, by_the_store], 'nft')

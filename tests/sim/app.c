@@ -53,7 +53,9 @@ static int call(struct sim_app *app, struct sim_service *from, const struct sim_
 	struct sim_random *random = &app->world->random;
 	struct ripc_buffer returns[SIM_RETURNS];
 	struct ripc_send arg = {
-		.size = sizeof(arg), .to = wish->to, .to_incarnation = wish->to_incarnation,
+		.size = sizeof(arg), .to = wish->to_handle ? 0 : wish->to,
+		.to_handle = wish->to_handle,
+		.to_incarnation = wish->to_handle ? 0 : wish->to_incarnation,
 		.items = send->items, .n_items = send->n_items, .reply_to = wish->reply_to,
 		.cookie = send->number, .timeout_ms = (int32_t)wish->timeout_ms,
 		.flags = (wish->kind == RIPC_LONG ? RIPC_SEND_LONG | RIPC_NOWAIT : 0) |
@@ -80,6 +82,7 @@ static int call(struct sim_app *app, struct sim_service *from, const struct sim_
 static bool draw_order(struct sim_world *world, const struct sim_wish *wish)
 {
 	return wish->flow || (wish->kind == RIPC_LONG && wish->len >= 8 && !wish->patient &&
+		!wish->to_handle &&
 		sim_chance(&world->random, world->plan.ordered));
 }
 
@@ -96,7 +99,8 @@ int sim_send(struct sim_app *app, struct sim_service *from, struct sim_wish *wis
 	struct sim_send *send = sim_send_new(app, from, number, give);
 	int status = call(app, from, wish, send);
 
-	sim_trace(world, "send %llu %s from %llu to %llu len %llu: %d", (unsigned long long)number,
+	sim_trace(world, "send %llu %s%s from %llu to %llu len %llu: %d",
+			(unsigned long long)number, wish->to_handle ? "by handle " : "",
 			wish->kind == RIPC_SHORT ? "short" : "long", (unsigned long long)from->id,
 			(unsigned long long)wish->to, (unsigned long long)wish->len, status);
 	model_sent(world->model, number, status);
@@ -173,6 +177,7 @@ void sim_act_short(struct sim_world *world, void *arg, uint64_t value)
 	wish.len = sim_chance(&world->random, 100000) ? sim_between(&world->random, 1, 8) :
 		sim_between(&world->random, 8, RIPC_SHORT_MIN);
 	sim_draw_target(app, &wish);
+	sim_meet_again(app, from, &wish);
 	sim_send(app, from, &wish);
 }
 
@@ -223,6 +228,7 @@ void sim_act_long(struct sim_world *world, void *arg, uint64_t value)
 	wish.len = long_length(&world->random, world->plan.native);
 	wish.timeout_ms = (uint32_t)sim_log(&world->random, 40, world->plan.timeout_ms);
 	sim_draw_target(app, &wish);
+	sim_meet_again(app, from, &wish);
 	make_sure(app, &wish);
 	sim_send(app, from, &wish);
 }
@@ -376,6 +382,7 @@ static void got(struct sim_app *app, struct sim_service *service, struct ripc_ms
 		return;
 	}
 	if (model_forged(world->model, msg)) {
+		sim_met(app, service, msg, true);
 		ripc_msg_free(msg);
 		return;
 	}
@@ -391,6 +398,7 @@ static void got(struct sim_app *app, struct sim_service *service, struct ripc_ms
 		sim_asked(app, service, msg);
 	else if (msg->reply && !app->calm && !service->busy && sim_chance(&world->random, 700000))
 		answer(app, service, msg);
+	sim_met(app, service, msg, false);
 	keep_or_free(app, service, msg);
 }
 

@@ -14,6 +14,7 @@
 #define SIM_FIRST_ID 1000
 #define SIM_GROUPS   2
 #define SIM_ROWS     6 /* of shorts to a group */
+#define SIM_MET      64 /* senders that are remembered */
 
 /* How the items of a send lie in memory. */
 enum sim_memory {
@@ -60,6 +61,12 @@ struct sim_late {
 	struct ripc_msg question;
 };
 
+/* The sender of a message (--handles): to be sent to later, when it may be there no more. */
+struct sim_met {
+	uint64_t by, from, incarnation, handle; /* by: incarnation of the service that got it */
+	bool forged;                            /* nobody gets what is sent to it */
+};
+
 struct sim_fan;
 
 struct sim_service {
@@ -85,6 +92,8 @@ struct sim_app {
 	struct sim_late *late;
 	struct sim_fan *fans;     /* messages to groups */
 	uint64_t n_fans;
+	struct sim_met met[SIM_MET];
+	uint64_t n_met;
 	uint32_t row_from[SIM_ROWS]; /* which service sends a row of shorts to a group */
 	uint64_t held_key;
 	bool patient; /* messages to groups wait for slow members */
@@ -106,6 +115,7 @@ void sim_act_burst(struct sim_world *world, void *arg, uint64_t value);
 void sim_act_flow(struct sim_world *world, void *arg, uint64_t value);
 struct sim_wish {
 	uint64_t to, to_incarnation, len, reply_to, answers;
+	uint64_t to_handle; /* not 0: only by this, and only to_incarnation may get it */
 	enum ripc_kind kind;
 	uint32_t timeout_ms;
 	bool must_deliver;
@@ -182,6 +192,12 @@ void sim_app_strand(struct sim_app *app, const struct sim_service *receiver, uin
 /* Another service gets the ID of this one, at a node that hears nothing of it. NULL: no room. */
 struct sim_service *sim_app_raise(struct sim_app *app, const struct sim_service *first,
 		uint32_t home);
+
+/* met.c: the senders of messages, who are sent to by their handles; only with --handles */
+void sim_met(struct sim_app *app, struct sim_service *service, const struct ripc_msg *msg,
+		bool forged);
+/* Now and then the message goes to a sender that its service has met, perhaps long ago. */
+void sim_meet_again(struct sim_app *app, const struct sim_service *from, struct sim_wish *wish);
 
 /* groups.c: nothing happens there but with --groups */
 void sim_groups_plan(struct sim_app *app, uint64_t from_us);

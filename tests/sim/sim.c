@@ -23,7 +23,7 @@
 struct options {
 	uint64_t seed, n_seeds;
 	uint32_t shorts, longs, calls;
-	bool native, store, keys, rights, groups, addresses, trace, verbose, keep_going;
+	bool native, store, keys, rights, groups, addresses, handles, trace, verbose, keep_going;
 	const char *without; /* names of faults that are left out, to narrow a failure down */
 };
 
@@ -203,13 +203,14 @@ static void report_failure(const struct options *options, uint64_t seed,
 
 	printf("seed %llu FAILED at %llu us (%d): %s\n"
 			"replay: sim --seed %llu --seeds 1 --shorts %u --longs %u --calls %u"
-			"%s%s%s%s%s --verbose\n",
+			"%s%s%s%s%s%s --verbose\n",
 			(unsigned long long)seed, (unsigned long long)world->now_us, (int)fault,
 			text, (unsigned long long)seed, options->shorts, options->longs,
 			options->calls,
 			options->native ? " --native" : options->store ? " --store" : "",
 			options->rights ? " --rights" : options->keys ? " --keys" : "",
 			options->groups ? " --groups" : options->addresses ? " --addresses" : "",
+			options->handles ? " --handles" : "",
 			options->without ? " --without " : "",
 			options->without ? options->without : "");
 }
@@ -276,6 +277,7 @@ static bool run_seed(const struct options *options, uint64_t seed, struct summar
 	world.verbose = options->verbose;
 	world.groups = options->groups;
 	world.addresses = options->addresses;
+	world.handles = options->handles;
 	world.keys = options->keys ? sim_keys_dir : NULL;
 	if (world.keys)
 		sim_keys_begin(&world);
@@ -370,7 +372,7 @@ static void print_summary(const struct options *options, struct summary *summary
 
 static const char usage[] =
 	"usage: sim [--seed N] [--seeds COUNT] [--shorts N] [--longs N] [--calls N] [--native]\n"
-	"           [--store] [--keys] [--rights] [--groups] [--addresses]\n"
+	"           [--store] [--keys] [--rights] [--groups] [--addresses] [--handles]\n"
 	"           [--trace] [--keep-going] [--verbose]\n"
 	"           [--without FAULT,FAULT...]\n"
 	"Simulates libripc over a faulty network; exit status 1 if a guarantee was broken.\n";
@@ -385,7 +387,7 @@ static void parse(int argc, char **argv, struct options *options)
 		{"trace", no_argument, NULL, 't'},
 		{"verbose", no_argument, NULL, 'v'}, {"keep-going", no_argument, NULL, 'k'},
 		{"groups", no_argument, NULL, 'G'}, {"addresses", no_argument, NULL, 'A'},
-		{"rights", no_argument, NULL, 'R'},
+		{"rights", no_argument, NULL, 'R'}, {"handles", no_argument, NULL, 'H'},
 		{"keys", no_argument, NULL, 'K'}, {"without", required_argument, NULL, 'w'},
 		{"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
 	int c;
@@ -403,6 +405,7 @@ static void parse(int argc, char **argv, struct options *options)
 		case 'R': options->keys = options->rights = true; break;
 		case 'G': options->groups = true; break;
 		case 'A': options->addresses = true; break;
+		case 'H': options->handles = true; break;
 		case 't': options->trace = true; break;
 		case 'v': options->verbose = true; break;
 		case 'k': options->keep_going = true; break;

@@ -177,7 +177,7 @@ struct sim_world {
 	uint64_t moved_until[SIM_NODES]; /* so long sends may fail because of a new address */
 	uint64_t paused_until_us; /* 0: no pause is planned */
 	bool faults;              /* packets are lost, altered, ... */
-	bool verbose, groups, addresses;
+	bool verbose, groups, addresses, handles;
 	const char *keys;         /* the directory of all contexts; NULL: they have none */
 	bool all_granted;         /* nothing is granted late any more */
 	bool has_authority;       /* each node has a directory of its own (rights.c) */

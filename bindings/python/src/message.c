@@ -589,6 +589,8 @@ static PyMemberDef members[] = {
 	{"outcome", T_INT, HEAD(outcome), "Of a COMPLETION or REPLY: what became of the send."},
 	{"status", T_INT, HEAD(status), "0 or a negative errno; exception() puts it in words."},
 	{"from_incarnation", T_ULONGLONG, HEAD(from_incarnation), "The sender's incarnation."},
+	{"from_handle", T_ULONGLONG, HEAD(from_handle),
+		"To be handed to send(to_handle=...): the message goes to this sender alone."},
 	{"reply_to", T_ULONGLONG, HEAD(reply), "To be handed to send(reply_to=...)."},
 	{"sender", T_INT, HEAD(sender), "How sure from_id is: SENDER_CLAIMED, _RESOLVED, _PROVEN."},
 	{"group", T_ULONGLONG, HEAD(group), "The group that it was sent to; 0: none."},

@@ -203,17 +203,18 @@ PyObject *service_send(PyObject *self, PyObject *const *args, Py_ssize_t n, PyOb
 	struct argument arguments[] = {{"to", NULL}, {"data", NULL}, {"timeout", NULL},
 		{"short", NULL}, {"nowait", NULL}, {"give", NULL}, {"ordered", NULL},
 		{"wait", NULL}, {"leave_slow", NULL}, {"returns", NULL}, {"reply_to", NULL},
-		{"to_incarnation", NULL}, {"cookie", NULL}};
+		{"to_incarnation", NULL}, {"to_handle", NULL}, {"cookie", NULL}};
 	const struct call call = {args, n, names};
 	struct sending sending;
 
-	if (arguments_read(&call, arguments, 13, 2, 3) || start(&sending, self, arguments) ||
+	if (arguments_read(&call, arguments, 14, 2, 3) || start(&sending, self, arguments) ||
 			flags_read(&sending, arguments + 3, 6, bits) ||
 			number_read(arguments[10].value, &sending.send.reply_to) ||
-			number_read(arguments[11].value, &sending.send.to_incarnation))
+			number_read(arguments[11].value, &sending.send.to_incarnation) ||
+			number_read(arguments[12].value, &sending.send.to_handle))
 		return NULL;
-	if (arguments[12].value != Py_None)
-		sending.cookie = arguments[12].value;
+	if (arguments[13].value != Py_None)
+		sending.cookie = arguments[13].value;
 	if (memory_read(&sending, arguments[1].value, arguments[9].value))
 		return NULL;
 	return send_held(&sending);

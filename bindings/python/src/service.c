@@ -447,7 +447,7 @@ static PyMethodDef methods[] = {
 	{"send", FAST(service_send), METH_FASTCALL | METH_KEYWORDS,
 		"send(to, data, timeout=None, *, short=False, nowait=False, give=False, "
 		"ordered=False, wait=False, leave_slow=False, returns=None, reply_to=0, "
-		"to_incarnation=0, "
+		"to_incarnation=0, to_handle=0, "
 		"cookie=None)\n--\n\nSend in full generality."},
 	{"cancel", service_cancel, METH_O,
 		"cancel(cookie)\n--\n\nEnd the sends and calls of this cookie, and take back what "

@@ -27,7 +27,7 @@ PLACED = {'send_long': 3, 'send': 3, 'call': 4, 'call_start': 4}
 NAMES = {
     'send_long': ('give', 'ordered', 'wait'),
     'send': ('short', 'nowait', 'give', 'ordered', 'wait', 'leave_slow', 'returns', 'reply_to',
-             'to_incarnation', 'cookie'),
+             'to_incarnation', 'to_handle', 'cookie'),
     'call': ('returns', 'to_incarnation'), 'call_start': ('returns', 'to_incarnation', 'cookie'),
 }
 

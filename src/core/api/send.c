@@ -10,6 +10,7 @@
 #include "core/group/group.h"
 #include "core/message/lent.h"
 #include "core/message/returns.h"
+#include "core/partner/find.h"
 #include "core/partner/partner.h"
 #include "core/peer/path.h"
 #include "core/receive/incoming.h"
@@ -174,7 +175,7 @@ static bool may_go_to(const struct ripc_send *request)
 	if (!wire_is_group(request->to))
 		return !(request->flags & RIPC_LEAVE_SLOW);
 	return !(request->flags & RIPC_ORDERED) && !request->n_returns && !request->reply_to &&
-		!request->to_incarnation;
+		!request->to_incarnation && !request->to_handle;
 }
 
 /* Fills *request with what can be read of *send, also when it fails. */
@@ -188,7 +189,8 @@ static int check_send(struct ripc_service *svc, const struct ripc_send *send,
 
 	if (error)
 		return error;
-	if (!svc || request->to == 0 || request->flags & ~known || request->timeout_ms < 0)
+	if (!svc || (request->to == 0 && request->to_handle == 0) || request->flags & ~known ||
+			request->timeout_ms < 0)
 		return -EINVAL;
 	if (request->flags & (RIPC_NOWAIT | RIPC_ORDERED | RIPC_WAIT | RIPC_LEAVE_SLOW) &&
 			!(request->flags & RIPC_SEND_LONG))
@@ -196,21 +198,51 @@ static int check_send(struct ripc_service *svc, const struct ripc_send *send,
 	if (request->flags & RIPC_WAIT && (request->flags & RIPC_NOWAIT ||
 			request->to_incarnation))
 		return -EINVAL;
+	/* By handle a message overtakes what waits for the ID, and has nobody to wait for. */
+	if (request->to_handle && request->flags & (RIPC_ORDERED | RIPC_WAIT))
+		return -EINVAL;
 	return may_go_to(request) ? 0 : -EINVAL;
 }
 
-static int send_checked(struct ripc_service *svc, const struct ripc_send *request,
+/* The sender's ID, where a handle alone says to whom the message goes. */
+static int address(const struct ripc_service *svc, struct ripc_send *request)
+{
+	const struct partner *sender;
+
+	if (!request->to_handle)
+		return 0;
+	if (svc->closing)
+		return -ESHUTDOWN;
+	sender = ripc__find_sender(svc, request->to_handle);
+	if (!sender)
+		return -ENOENT;
+	if (request->to && request->to != sender->id)
+		return -EINVAL;
+	request->to = sender->id;
+	return 0;
+}
+
+static int send_addressed(struct ripc_service *svc, const struct ripc_send *request,
 		uint32_t *outcome)
+{
+	if (request->flags & RIPC_WAIT)
+		return long_send_patient(svc, request, outcome);
+	if (request->flags & RIPC_SEND_LONG)
+		return long_send(svc, request, outcome);
+	return wire_is_group(request->to) ? ripc__group_short(svc, request) :
+		ripc__short_send(svc, request);
+}
+
+static int send_checked(struct ripc_service *svc, struct ripc_send *request, uint32_t *outcome)
 {
 	struct ripc_context *ctx = svc->ctx;
 	int error = ripc__enter_in(svc);
 
 	if (error)
 		return error;
-	error = request->flags & RIPC_WAIT ? long_send_patient(svc, request, outcome) :
-		request->flags & RIPC_SEND_LONG ? long_send(svc, request, outcome) :
-		wire_is_group(request->to) ? ripc__group_short(svc, request) :
-		ripc__short_send(svc, request);
+	error = address(svc, request);
+	if (!error)
+		error = send_addressed(svc, request, outcome);
 	ripc__leave(ctx);
 	return error;
 }

@@ -19,6 +19,7 @@
 #include "util/list.h"
 #include "util/map.h"
 #include "util/rare.h"
+#include "util/slots.h"
 
 #define NEWS_US      1000u /* it costs a few system calls, so it is not read more often */
 #define SILENT_US    1000000u /* a member beside another of its ID that was heard since lives */
@@ -348,6 +349,15 @@ int ripc__find_member(struct ripc_service *service, uint64_t group,
 	if ((*partner)->incarnation == member->incarnation)
 		return peer_open_again(service->ctx, (*partner)->peer);
 	return find_rival(service, group, member, partner);
+}
+
+struct partner *ripc__find_sender(const struct ripc_service *service, uint64_t handle)
+{
+	struct partner *partner = ripc__slots_get(&service->ctx->slots,
+		handle >> TOKEN_SLOT_SHIFT);
+
+	return partner && ripc__handle_of(partner) == handle && partner->service == service &&
+		partner->peer && !partner->dead ? partner : NULL;
 }
 
 void ripc__find_until(const struct partner *partner, uint64_t until_us)

@@ -42,8 +42,26 @@ struct partner *ripc__find_known_member(const struct ripc_service *service,
 /* Does the member's ID mean another incarnation, as far as is known? */
 bool ripc__find_is_rivalled(const struct ripc_service *service, const struct ripc__member *member);
 
+/*
+ * The partner whose messages have this handle (ripc_msg.from_handle), which may have only claimed
+ * its ID. NULL: the service has no such partner, or not any more. A handle is never used twice: of
+ * a partner that was lost, or of which another token came, earlier ones are of no use.
+ */
+struct partner *ripc__find_sender(const struct ripc_service *service, uint64_t handle);
+
 /* A message waits until until_us for this partner without peer: so long the resolver asks. */
 void ripc__find_until(const struct partner *partner, uint64_t until_us);
+
+/*
+ * A message is sent to the partner. One that nobody else can find, and that is sent to by its
+ * handle, is forgotten all the same when it has been silent for long: it may have come back as
+ * another partner, beside which it takes room.
+ */
+static inline void ripc__partner_use(struct partner *partner, const struct ripc_send *request)
+{
+	if (partner->resolved || !request->to_handle)
+		ripc__partner_touch(partner);
+}
 
 /* Does the partner's ID mean this partner? False also while that is not known. */
 static inline bool ripc__partner_settled(struct partner *partner)

@@ -79,6 +79,7 @@ struct partner *ripc__partner_alloc(struct ripc_service *service, uint64_t id)
 		free(partner);
 		return NULL;
 	}
+	ripc__handle_draw(partner);
 	list_append(&ctx->partners, &partner->node);
 	if (ctx->stats.partners++ == 0)
 		ctx->up->first_partner(ctx);
@@ -193,6 +194,7 @@ void ripc__partner_lost(struct partner *partner, int status, uint64_t gone_us)
 	ripc__partner_retire(partner);
 	ripc__partner_touch(partner);
 	ripc__claim_forget(partner);
+	ripc__handle_draw(partner); /* whoever it is when it returns */
 	partner->dead = true;
 	partner->challenged = false;
 	RIPC__PROBE(partner_dead, partner->service->id, partner->id, partner->incarnation, status);

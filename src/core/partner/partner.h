@@ -21,6 +21,7 @@ struct wire_packet;
 #define LONGS_MAX          64u    /* long messages of a row in progress from one to another */
 #define PARTNER_IDLE_US    60000000u  /* an idle partner is forgotten; > proof and packet life */
 #define PARTNERS_MAX       65536u
+#define HANDLE_BITS        47     /* what is left of a word with the bits below */
 #define ACK_DELAY_US       1000u  /* an ack waits so long for a packet to ride on */
 
 /* Which numbers have come: the highest; bit i: top - i has. Numbers 64 and more below are late. */
@@ -119,6 +120,7 @@ struct partner {
 	bool blocked : 1, ordering : 1; /* -EAGAIN: a NOTICE is due; longs may wait for others */
 	bool streams : 1;   /* it sends to a group in datagrams to many (group/heard.c), */
 	bool unheard : 1;   /* which must not be heard, as copies were not counted */
+	uint64_t handle : HANDLE_BITS; /* part of ripc_msg.from_handle (token.h) */
 };
 
 /* row: each row of numbers that the partner has. */

@@ -29,6 +29,16 @@ int ripc__token_give(struct partner *partner)
 	return 0;
 }
 
+/* A number that no earlier handle of the context had. Another context counts from elsewhere. */
+void ripc__handle_draw(struct partner *partner)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+
+	do
+		partner->handle = ctx->incarnation + ++ctx->handles;
+	while (!partner->handle);
+}
+
 void ripc__token_take_back(struct partner *partner)
 {
 	ripc__slots_clear(&partner->service->ctx->slots,
@@ -184,6 +194,8 @@ void ripc__pair_inherit(struct partner *partner)
 {
 	struct partner *other;
 
+	if (partner->token_own && partner->token_own != partner->token_out)
+		ripc__handle_draw(partner);
 	partner->token_own = partner->token_out;
 	other = predecessor(partner);
 	if (!other)

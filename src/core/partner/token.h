@@ -22,6 +22,11 @@
 int ripc__token_give(struct partner *partner);
 void ripc__token_take_back(struct partner *partner);
 /*
+ * Gives the partner its handle (find.h), or another one: those that the application has of it name
+ * nobody from now on.
+ */
+void ripc__handle_draw(struct partner *partner);
+/*
  * The partner to which we sent the packet that is answered. token_in, token_out: tokens of that
  * packet; 0: the answer does not have it.
  */
@@ -53,6 +58,12 @@ static inline struct partner *ripc__partner_by_token_in(struct ripc_context *ctx
 	struct partner *partner = ripc__slots_get(&ctx->slots, token >> TOKEN_SLOT_SHIFT);
 
 	return partner && partner->token_in == token ? partner : NULL;
+}
+
+/* Where a token has the number of a slot, a handle has the same, so that it leads there, too. */
+static inline uint64_t ripc__handle_of(const struct partner *partner)
+{
+	return (partner->token_in & ~TOKEN_NONCE_MASK) | partner->handle;
 }
 
 /* As ripc__partner_by_token_in(), if both incarnations are those of the header; else NULL. */

@@ -13,6 +13,7 @@
 #include "core/partner/packet.h"
 #include "core/partner/partner.h"
 #include "core/partner/share.h"
+#include "core/partner/token.h"
 #include "core/peer/timing.h"
 #include "core/upcalls.h"
 #include "core/wire/wire.h"
@@ -39,6 +40,7 @@ static void deliver(struct partner *partner, const struct wire_packet *announce,
 		message->public.kind = RIPC_LONG;
 	message->public.from = partner->id;
 	message->public.from_incarnation = partner->incarnation;
+	message->public.from_handle = ripc__handle_of(partner);
 	stats->long_received++;
 	stats->long_received_bytes += total;
 	RIPC__PROBE(receive, RIPC__PROBE_LONG, partner->service->id, partner->id, total);

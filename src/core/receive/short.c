@@ -11,6 +11,7 @@
 #include "core/partner/partner.h"
 #include "core/partner/rights.h"
 #include "core/partner/share.h"
+#include "core/partner/token.h"
 #include "core/upcalls.h"
 #include "core/wire/wire.h"
 #include "short.h"
@@ -77,6 +78,7 @@ static inline void sign(struct partner *partner, struct message *message, uint32
 	message->public.kind = RIPC_SHORT;
 	message->public.from = partner->id;
 	message->public.from_incarnation = partner->incarnation;
+	message->public.from_handle = ripc__handle_of(partner);
 	stats->short_received++;
 	stats->short_received_bytes += len;
 	RIPC__PROBE(receive, RIPC__PROBE_SHORT, partner->service->id, partner->id, len);

@@ -155,11 +155,16 @@ void ripc__outgoing_lost(struct partner *partner, int status, uint64_t gone_us)
 	}
 }
 
-/* Shorts that wait were for whom the ID means: not for one that has only claimed it. */
+/*
+ * Shorts that wait were for whom the ID means: not for one that has only claimed it. Those for that
+ * one itself wait on.
+ */
 static void held_move(struct partner *partner)
 {
 	struct partner *next;
 
+	if (!ripc__held_by_id(partner))
+		return;
 	if (ripc__partner_for_send(partner->service, partner->id, &next) == 0 && !next->held) {
 		next->held = partner->held;
 		partner->held = NULL;

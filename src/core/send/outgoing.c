@@ -358,8 +358,8 @@ static void number(struct outgoing *outgoing, struct announcements *batch)
 }
 
 /*
- * Is it an answer to its very partner? Then it goes before what waits, from first on, until it is
- * known whom the ID means.
+ * Is it for its very partner? Then it goes before what waits, from first on, until it is known whom
+ * the ID means.
  */
 static bool answer_passes(struct outgoing *outgoing, struct list *first)
 {
@@ -370,10 +370,25 @@ static bool answer_passes(struct outgoing *outgoing, struct list *first)
 	return outgoing->direct;
 }
 
-/* While the partner's ID may mean somebody else, nothing is begun but answers to it. */
+/* Is nothing under way by the partner's ID, so that it does not matter what the ID means? */
+static bool are_by_handle(struct partner *partner)
+{
+	for_each_row(longs, partner) {
+		list_for_each(node, &longs->outgoing) {
+			if (!list_entry(node, struct outgoing, node)->by_handle)
+				return false;
+		}
+	}
+	return true;
+}
+
+/*
+ * While the partner's ID may mean somebody else, nothing is begun but what is for this very
+ * partner.
+ */
 static void advance(struct partner *partner, struct longs *longs, struct announcements *batch)
 {
-	bool settled = ripc__partner_settled(partner);
+	bool settled = are_by_handle(partner) || ripc__partner_settled(partner);
 
 	for (struct list *node = first_waiting(longs), *next; node != &longs->outgoing;
 			node = next) {

@@ -72,7 +72,8 @@ struct outgoing {
 	bool is_guess;          /* bytes are repeated by time, not because the partner asks */
 	bool announced, busy, no_room, gap, held; /* held: given, the receiver has it mapped */
 	bool summed;
-	bool direct;	 /* an answer to this very partner, whatever its ID means */
+	bool direct;	 /* for this very partner, whatever its ID means; */
+	bool by_handle;  /* chosen by its handle, so that the ID is of no interest */
 	bool sums;              /* the sending call computes sum, if it announces at once */
 	bool written;           /* all but carried bytes are in the partner's return buffers */
 	bool exposed;           /* this partner has had keys to read the items: it may have all */

@@ -35,6 +35,7 @@ struct held_short {
 	uint64_t to_incarnation, lends, replies;
 	struct wire_call call; /* WIRE_CALL_GROUP: lends is the group; or none */
 	uint32_t len, n_items;
+	bool direct;     /* for this very partner, whatever its ID means */
 	uint64_t lens[RIPC_ITEMS_MAX];
 	uint8_t bytes[];
 };
@@ -169,28 +170,65 @@ static inline __attribute__((always_inline)) int send_plain(struct partner *part
 	return error;
 }
 
-/*
- * Drops what has been held for too long. Were it sent again after the partner has forgotten us
- * and its number, it could arrive twice.
- */
-static void held_expire(struct partner *partner)
+typedef bool held_choice(const struct partner *partner, const struct held_short *copy);
+
+/* Drops those that are chosen. */
+static void held_drop_some(struct partner *partner, held_choice *chosen, bool count)
 {
-	struct ripc_context *ctx = partner->service->ctx;
 	struct held *held = partner->held;
 	uint32_t kept = 0;
 
 	for (uint32_t i = 0; held && i < held->n; i++) {
 		struct held_short *copy = held->shorts[i];
 
-		if (ctx->now_us - copy->held_us < HELD_US) {
+		if (!chosen(partner, copy)) {
 			held->shorts[kept++] = copy;
 			continue;
 		}
-		ctx->stats.drop_send_unresolved += copy->number == 0;
+		if (!copy->number)
+			partner->service->ctx->stats.drop_send_unresolved += count;
 		free(copy);
 	}
 	if (held)
 		held->n = kept;
+}
+
+static bool holds_some(const struct partner *partner, held_choice *chosen)
+{
+	for (uint32_t i = 0; partner->held && i < partner->held->n; i++) {
+		if (chosen(partner, partner->held->shorts[i]))
+			return true;
+	}
+	return false;
+}
+
+static bool is_held(const struct partner *partner, const struct held_short *copy)
+{
+	(void)partner;
+	return copy != NULL;
+}
+
+/* Were it sent again after the partner has forgotten us and its number, it could arrive twice. */
+static bool is_old(const struct partner *partner, const struct held_short *copy)
+{
+	return partner->service->ctx->now_us - copy->held_us >= HELD_US;
+}
+
+/* One that has only claimed its ID gets what is for nobody else. */
+static bool may_have(const struct partner *partner, const struct held_short *copy)
+{
+	return partner->resolved || copy->direct;
+}
+
+static bool is_direct(const struct partner *partner, const struct held_short *copy)
+{
+	(void)partner;
+	return copy->direct;
+}
+
+static bool is_by_id(const struct partner *partner, const struct held_short *copy)
+{
+	return !is_direct(partner, copy);
 }
 
 static int hold(struct partner *partner, const struct ripc_send *request, uint32_t len,
@@ -199,7 +237,7 @@ static int hold(struct partner *partner, const struct ripc_send *request, uint32
 	struct held_short *copy;
 	uint8_t *at;
 
-	held_expire(partner);
+	held_drop_some(partner, is_old, true);
 	if (!partner->held)
 		partner->held = calloc(1, sizeof(*partner->held));
 	if (!partner->held)
@@ -215,6 +253,7 @@ static int hold(struct partner *partner, const struct ripc_send *request, uint32
 	copy->to_incarnation = request->to_incarnation;
 	copy->lends = lends;
 	copy->replies = request->reply_to;
+	copy->direct = request->to_handle;
 	copy->len = len;
 	copy->n_items = request->n_items;
 	at = copy->bytes;
@@ -275,15 +314,21 @@ void ripc__held_send(struct partner *partner)
 	struct held *held = partner->held;
 	bool sent = false;
 
-	if (!held || !partner->peer || partner->peer->opening || !partner->resolved)
+	if (!holds_some(partner, may_have) || !partner->peer || partner->peer->opening)
 		return;
 	(void)ripc__may_send_to(partner);
 	if (partner->peer->opening)
 		return;
-	held_expire(partner);
+	held_drop_some(partner, is_old, true);
+	if (!held->n) {
+		ripc__held_drop(partner, false);
+		return;
+	}
 	for (uint32_t i = 0; i < held->n; i++) {
 		struct held_short *copy = held->shorts[i];
 
+		if (!may_have(partner, copy))
+			continue;
 		if (fits(partner, copy)) {
 			sent |= held_transmit(partner, copy, false) == 0;
 		} else if (fits_apart(partner, copy)) {
@@ -293,7 +338,9 @@ void ripc__held_send(struct partner *partner)
 	}
 	if (partner->state == PARTNER_READY) {
 		/* What was not transmitted even now does not fit this path. */
-		ripc__held_drop(partner, true);
+		held_drop_some(partner, may_have, true);
+		if (!held->n)
+			ripc__held_drop(partner, false);
 	} else if (!sent) {
 		hello_alone(partner);
 	}
@@ -301,15 +348,17 @@ void ripc__held_send(struct partner *partner)
 
 void ripc__held_drop(struct partner *partner, bool count)
 {
-	struct held *held = partner->held;
-
-	for (uint32_t i = 0; held && i < held->n; i++) {
-		if (!held->shorts[i]->number)
-			partner->service->ctx->stats.drop_send_unresolved += count;
-		free(held->shorts[i]);
-	}
-	free(held);
+	held_drop_some(partner, is_held, count);
+	free(partner->held);
 	partner->held = NULL;
+}
+
+bool ripc__held_by_id(struct partner *partner)
+{
+	if (!holds_some(partner, is_by_id))
+		return false;
+	held_drop_some(partner, is_direct, true);
+	return true;
 }
 
 size_t ripc__held_bytes(const struct partner *partner)
@@ -321,17 +370,22 @@ size_t ripc__held_bytes(const struct partner *partner)
 	return bytes;
 }
 
-/* To a partner that has not given us its token, or whose route is still being made: send if it can
- * be, and keep a copy. One that has only claimed its ID gets it when that is confirmed. */
+/*
+ * To a partner that has not given us its token, or whose route is still being made: send if it can
+ * be, and keep a copy. One that has only claimed its ID gets it when that is confirmed, unless it
+ * is for nobody else.
+ */
 static int send_early(struct partner *partner, const struct ripc_send *request, uint32_t len,
 		uint64_t lends, const struct wire_call *call)
 {
 	int error = hold(partner, request, len, lends, call);
 	struct held_short *copy;
 
-	if (error || !partner->peer || partner->peer->opening || !partner->resolved)
+	if (error || !partner->peer || partner->peer->opening)
 		return error;
 	copy = partner->held->shorts[partner->held->n - 1];
+	if (!may_have(partner, copy))
+		return 0;
 	if (fits(partner, copy))
 		held_transmit(partner, copy, false);
 	else
@@ -379,11 +433,17 @@ static int send_ready(struct partner *partner, const struct ripc_send *request, 
 	return transmit(partner, &packet, iov, lens, hello_apart);
 }
 
+/* The partner that is answered, or was chosen by its handle, whatever its ID means; or NULL. */
+static struct partner *asker_of(const struct ripc_service *service, const struct ripc_send *request)
+{
+	return request->to_handle ? ripc__find_sender(service, request->to_handle) :
+		ripc__claim_asker(service, request->to, request->reply_to);
+}
+
 static int send_any(struct ripc_service *service, const struct ripc_send *request)
 {
 	struct ripc_context *ctx = service->ctx;
-	struct partner *asker = ripc__claim_asker(service, request->to, request->reply_to);
-	struct partner *partner = asker;
+	struct partner *asker = asker_of(service, request), *partner = asker;
 	uint64_t total, lends;
 	int error = ripc__sum_items(request->items, request->n_items, &total);
 
@@ -391,7 +451,9 @@ static int send_any(struct ripc_service *service, const struct ripc_send *reques
 		error = ripc__buffers_check(ctx, request->items, request->n_items);
 	if (error)
 		return error;
-	error = asker ? 0 : ripc__partner_for_call(service, request->to, &partner);
+	if (!asker)
+		error = request->to_handle ? -ENOENT :
+			ripc__partner_for_call(service, request->to, &partner);
 	if (!error && !request->reply_to)
 		error = ripc__may_send_to(partner);
 	if (error)
@@ -403,7 +465,7 @@ static int send_any(struct ripc_service *service, const struct ripc_send *reques
 		return error;
 	if (request->reply_to)
 		ripc__offer_drop(partner, request->reply_to);
-	ripc__partner_touch(partner);
+	ripc__partner_use(partner, request);
 	if (partner->state == PARTNER_READY && !partner->peer->opening &&
 		(partner->resolved || asker))
 		error = send_ready(partner, request, (uint32_t)total, lends, NULL);
@@ -501,7 +563,8 @@ int ripc__short_to_member(struct ripc_service *service, const struct ripc_send *
 
 int ripc__short_send(struct ripc_service *service, const struct ripc_send *request)
 {
-	if (request->flags || request->n_returns || request->reply_to || request->to_incarnation)
+	if (request->flags || request->n_returns || request->reply_to || request->to_incarnation ||
+			request->to_handle)
 		return send_any(service, request);
 	return ripc__short_send_items(service, request->to, request->items, request->n_items);
 }

@@ -43,6 +43,8 @@ uint32_t ripc__short_max(struct partner *partner);
  */
 void ripc__held_send(struct partner *partner);
 void ripc__held_drop(struct partner *partner, bool count);
+/* Does the partner hold messages for whom its ID means? Then it holds no others any more. */
+bool ripc__held_by_id(struct partner *partner);
 size_t ripc__held_bytes(const struct partner *partner);
 
 #endif

@@ -102,10 +102,15 @@ bool ripc__member_is_full(struct ripc_service *service, uint64_t group,
 	return true;
 }
 
-/* The partner that is answered; NULL: the message is no answer, or its partner is to be found. */
+/*
+ * The partner that is answered, or was chosen by its handle; NULL: the message is no answer, or its
+ * partner is to be found.
+ */
 static struct partner *asker_of(const struct ripc_service *service,
 		const struct ripc_send *request, const struct sending *like)
 {
+	if (request->to_handle)
+		return ripc__find_sender(service, request->to_handle);
 	/* What is ordered overtakes nothing. */
 	if (like->to || !request->reply_to || request->flags & RIPC_ORDERED)
 		return like->to;
@@ -129,7 +134,8 @@ int ripc__outgoing_start(struct ripc_service *service, const struct ripc_send *r
 		error = ripc__find_member(service, like->lends, &(struct ripc__member){request->to,
 			request->to_incarnation}, &partner);
 	else if (!error && !asker)
-		error = ripc__find_for_long(service, request->to, &partner);
+		error = request->to_handle ? -ENOENT :
+			ripc__find_for_long(service, request->to, &partner);
 	if (error)
 		return error;
 	if (request->flags & RIPC_ORDERED && ctx->n_gaps &&
@@ -161,10 +167,11 @@ int ripc__outgoing_start(struct ripc_service *service, const struct ripc_send *r
 	outgoing->asked_by = like->asked_by;
 	outgoing->delivery = like->delivery;
 	outgoing->sums = like->sums;
-	outgoing->direct = asker && !asker->resolved;
+	outgoing->by_handle = request->to_handle;
+	outgoing->direct = outgoing->by_handle || (asker && !asker->resolved);
 	if (request->flags & RIPC_ORDERED)
 		ripc__order_begin(outgoing);
-	ripc__partner_touch(partner);
+	ripc__partner_use(partner, request);
 	ripc__outgoing_begin(outgoing, partner);
 	if (request->reply_to)
 		outgoing->offer = ripc__offer_take(partner, request->reply_to);

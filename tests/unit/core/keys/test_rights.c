@@ -22,13 +22,13 @@
 
 enum kind {
 	SHORT, LONG, ORDERED, GIVEN, REQUEST, IDEMPOTENT, LENDING_REQUEST, LOAN_SHORT, LOAN_LONG,
-	GROUP_SHORT, GROUP_LONG, PING, CANCEL, KINDS
+	GROUP_SHORT, GROUP_LONG, HANDLE_SHORT, HANDLE_LONG, PING, CANCEL, KINDS
 };
 
 static const char *const kind_names[KINDS] = {
 	"short", "long", "ordered", "given", "request", "idempotent request",
 	"request with return buffers", "short that lends", "long that lends", "group short",
-	"group long", "ping", "cancel"
+	"group long", "short by handle", "long by handle", "ping", "cancel"
 };
 
 /* What the first end may send to the second. */
@@ -52,6 +52,7 @@ static struct end {
 	atomic_bool stop;
 	atomic_uint n_came, n_replies; /* messages that need a right; replies into what was lent */
 	atomic_int completed;       /* status of the last completion; 1: none yet */
+	_Atomic uint64_t handle;    /* of the other end's last message; 0: none has come */
 	_Atomic uint64_t watched;   /* incarnation of the last notice of a watch; 1: none yet */
 	atomic_uint n_denials;      /* log lines */
 	/*
@@ -113,6 +114,8 @@ static void lend_back(const struct end *end, const struct ripc_msg *msg)
 
 static void got(struct end *end, const struct ripc_msg *msg)
 {
+	if (msg->from_handle)
+		atomic_store(&end->handle, msg->from_handle);
 	switch (msg->kind) {
 	case RIPC_COMPLETION:
 		atomic_store(&end->completed, msg->status);
@@ -173,6 +176,7 @@ static void end_open(struct end *end, int dir)
 		cfg.backends = NULL;
 	}
 	atomic_store(&end->n_came, 0);
+	atomic_store(&end->handle, 0);
 	atomic_store(&end->n_replies, 0);
 	atomic_store(&end->n_denials, 0);
 	atomic_store(&end->ahead_ns, 0);
@@ -255,21 +259,34 @@ static int lend(const struct end *from, const struct end *to, bool is_long)
 	return status ? status : -ETIMEDOUT;
 }
 
-static int short_send(const struct end *from, uint64_t to)
+/* To the sender of the other end's last message, or, as none has come, by its ID. */
+static int handle_send(const struct end *from, uint64_t to, uint32_t flags)
+{
+	struct iovec one = {bytes, 100};
+	struct ripc_send send = {.size = sizeof(send), .to = to, .items = &one, .n_items = 1,
+		.to_handle = atomic_load(&from->handle), .flags = flags,
+		.timeout_ms = PATIENCE_MS};
+
+	return ripc_sendmsg(from->side.svc, &send, NULL);
+}
+
+/* by_handle: if there is one. */
+static int short_send(const struct end *from, uint64_t to, bool by_handle)
 {
 	struct iovec one = {bytes, 100};
 
-	return ripc_send_short(from->side.svc, to, &one, 1);
+	return by_handle ? handle_send(from, to, 0) :
+		ripc_send_short(from->side.svc, to, &one, 1);
 }
 
 /* A short says nothing of its fate: it has come, or the next one is refused. */
-static int short_passes(const struct end *from, const struct end *to, uint64_t id)
+static int short_passes(const struct end *from, const struct end *to, uint64_t id, bool by_handle)
 {
 	uint32_t before = atomic_load(&to->n_came);
 	int status = 0;
 
 	for (int i = 0; i < 2000 && !status && atomic_load(&to->n_came) == before; i++) {
-		status = short_send(from, id);
+		status = short_send(from, id, by_handle);
 		status = status == -EAGAIN ? 0 : status;
 		for (int j = 0; j < 10 && !status && atomic_load(&to->n_came) == before; j++)
 			usleep(1000);
@@ -300,7 +317,7 @@ static int try(enum kind kind, struct end *from, struct end *to)
 	uint64_t rtt_ns;
 
 	switch (kind) {
-	case SHORT: return short_passes(from, to, to->id);
+	case SHORT: return short_passes(from, to, to->id, false);
 	case LONG: return send_as(from, to, LONG_BYTES, 0);
 	case ORDERED: return send_as(from, to, 1000, RIPC_ORDERED);
 	case GIVEN: return send_given(from, to);
@@ -309,7 +326,9 @@ static int try(enum kind kind, struct end *from, struct end *to)
 	case LENDING_REQUEST: return request(from, to, 0, true);
 	case LOAN_SHORT: return lend(from, to, false);
 	case LOAN_LONG: return lend(from, to, true);
-	case GROUP_SHORT: return short_passes(from, to, to->group);
+	case GROUP_SHORT: return short_passes(from, to, to->group, false);
+	case HANDLE_SHORT: return short_passes(from, to, to->id, true);
+	case HANDLE_LONG: return handle_send(from, to->id, RIPC_SEND_LONG);
 	case GROUP_LONG: {
 		struct end group = {.id = to->group};
 
@@ -447,6 +466,9 @@ static void check_refused(int from, const char *when)
 		if (kind == CANCEL && status == -ECANCELED)
 			status = -EACCES;
 		if (kind == PING && status == 0 && ends[from].is_answered)
+			status = -EACCES;
+		/* A partner that refuses our key is lost, and its handle with it. */
+		if ((kind == HANDLE_SHORT || kind == HANDLE_LONG) && status == -ENOENT)
 			status = -EACCES;
 		ck_assert_msg(status == -EACCES, "%s %s, end %d: %d", when, kind_names[kind], from,
 			status);

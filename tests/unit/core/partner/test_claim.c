@@ -4,29 +4,7 @@
  * only claimed it. The true partner lives at host 2, a forger, who knows all that is public of it,
  * at host 3.
  */
-#include "lone.h"
-
-#define TRUE_HOST   2
-#define FORGER_HOST 3
-
-struct other {
-	uint64_t token_in, token_out, proof;
-	uint8_t host;
-};
-
-/* From now on the other one speaks; *other keeps the one that spoke so far. */
-static void swap(struct lone *lone, struct other *other)
-{
-	struct other now = {lone->token_in, lone->token_out, lone->proof, lone->host};
-
-	lone->token_in = other->token_in;
-	lone->token_out = other->token_out;
-	lone->proof = other->proof;
-	lone->host = other->host;
-	*other = now;
-}
-
-static const struct other forger = {.token_in = 0xbad, .host = FORGER_HOST};
+#include "claimants.h"
 
 static void send_short(struct lone *lone)
 {
@@ -45,22 +23,6 @@ static void send_long(struct lone *lone, uint64_t to_incarnation, uint64_t reply
 	ck_assert_int_eq(ripc_sendmsg(lone->svc, &send, NULL), 0);
 }
 
-/* How many packets of a type went to a host since then. */
-static uint32_t n_sent_to(const struct lone *lone, uint32_t since, uint8_t type, uint8_t host)
-{
-	struct wire_packet packet;
-	uint32_t n = 0;
-
-	ck_assert_uint_le(lone->n_sent - since, LONE_SENT_MAX);
-	for (uint32_t i = since; i < lone->n_sent; i++) {
-		uint32_t at = i % LONE_SENT_MAX;
-
-		n += lone->sent_to[at] == host && wire_decode(lone->sent[at],
-			lone->sent_len[at], &packet) == 0 && packet.h.type == type;
-	}
-	return n;
-}
-
 /* The send has ended, as certainly not delivered, or is in progress. */
 static void check_completion(struct lone *lone, int status)
 {
@@ -73,17 +35,6 @@ static void check_completion(struct lone *lone, int status)
 	ck_assert_int_eq(msg->outcome, RIPC_NOT_DELIVERED);
 	ck_assert_int_eq(msg->status, status);
 	ripc_msg_free(msg);
-}
-
-static void say_short(struct lone *lone, uint64_t number, uint64_t lends)
-{
-	struct wire_packet packet = {.h = {.type = WIRE_SHORT, .number = number}, .n_items = 1,
-		.payload_len = 4, .lends = lends};
-	const uint64_t len = 4;
-
-	if (lends)
-		packet.h.flags = WIRE_F_LENDS;
-	lone_say(lone, &packet, &len, "word");
 }
 
 static void check_sender(struct lone *lone, enum ripc_sender sender)
