@@ -304,7 +304,7 @@ static bool take_message(struct shm_port *port, struct shm_in *in, struct ripc__
 		port->roused |= atomic_load(&port->board->asleep) % 4 == SHM_ASLEEP_ON_SOCKETS;
 	if (*got == SHM_HELLO)
 		sound = greet(port, in, buffer->data);
-	else if (*got == SHM_TABLE || *got == SHM_SLAB || *got == SHM_CLAIMS)
+	else if (shm_brings_memory(*got))
 		sound = ripc__shm_import(port, in, *got, buffer->data, received);
 	return sound;
 }
@@ -351,8 +351,7 @@ void ripc__shm_in_memory(struct shm_port *port, struct shm_in *in)
 	for (uint32_t i = 0; buffer && in->watch.fd >= 0 && i < 2 * SHM_SLABS; i++) {
 		int next = ripc__shm_next(in->watch.fd), got;
 
-		if (next != SHM_TABLE && next != SHM_SLAB && next != SHM_CLAIMS &&
-				next != SHM_WAKE)
+		if (!shm_brings_memory(next) && next != SHM_WAKE)
 			break;
 		if (!take_message(port, in, buffer, &received, &got))
 			ripc__shm_in_end(port, in);

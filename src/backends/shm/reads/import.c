@@ -22,6 +22,7 @@
 #define LOOKS_MAX 16u
 /* Slabs mapped at once: a quarter of what Linux lets a process map (vm.max_map_count). */
 #define IMPORTS_MAX 16384u
+#define PASSED_IDS (1ull << 63) /* the pool does not count so far */
 
 /* ---- what holders hand over -------------------------------------------------------------- */
 
@@ -81,6 +82,11 @@ static void import_put(struct shm_port *port, struct shm_import *import)
 		import->imports->n_mapped--;
 	}
 	ripc__shm_segment_unmap(import->memory, import->len);
+	if (import->fd >= 0)
+		close(import->fd);
+	port->n_kept -= import->fd >= 0;
+	if (import->passed)
+		list_remove(&import->node);
 	free(import);
 }
 
@@ -99,21 +105,29 @@ static bool has_room(const struct shm_port *port, const struct shm_imports *impo
 		imports->bytes <= bytes_max - len;
 }
 
-/* Honest holders have filled a buffer before they show it: what is behind a hole is not read. */
-static int import_make(struct shm_imports *imports, uint64_t len, int fd,
-		struct shm_import **import)
+/*
+ * Honest holders have filled a buffer before they show it: what is behind a hole is not read. The
+ * descriptor is kept where it can be: a lease must be.
+ */
+static int import_make(struct shm_port *port, struct shm_imports *imports, uint64_t len,
+		bool is_lease, int *fd, struct shm_import **import)
 {
 	struct shm_import *made = calloc(1, sizeof(*made));
-	int error = !made ? -ENOMEM : fd < 0 ? -EMFILE : 0;
+	bool keep = ripc__shm_may_keep(port, *fd);
+	int error = !made ? -ENOMEM : *fd < 0 || (is_lease && !keep) ? -EMFILE : 0;
 
 	if (!error) {
-		made->len = len;
-		error = ripc__shm_segment_map_filled(fd, &made->len, &made->memory);
+		made->len = made->file_len = len;
+		error = ripc__shm_segment_map_filled(*fd, &made->len, &made->memory);
 	}
 	if (error) {
 		free(made);
 		return error;
 	}
+	made->fd = keep ? *fd : -1;
+	*fd = keep ? -1 : *fd;
+	port->n_kept += keep;
+	made->is_lease = is_lease;
 	made->refs = 1;
 	made->serial = imports->last_serial;
 	made->imports = imports;
@@ -121,9 +135,10 @@ static int import_make(struct shm_imports *imports, uint64_t len, int fd,
 	return 0;
 }
 
-static bool take_slab(struct shm_port *port, struct shm_imports *imports, uint32_t at,
-		uint64_t len, int fd)
+static bool take_slab(struct shm_port *port, struct shm_imports *imports,
+		const struct shm_received *received, uint64_t len, bool is_lease, int *fd)
 {
+	uint32_t at = received->number;
 	int error;
 
 	import_put(port, imports->slabs[at]);
@@ -132,7 +147,7 @@ static bool take_slab(struct shm_port *port, struct shm_imports *imports, uint32
 	ripc__shm_point("slab_dropped");
 	if (len == 0 || !has_room(port, imports, len))
 		return true;
-	error = import_make(imports, len, fd, &imports->slabs[at]);
+	error = import_make(port, imports, len, is_lease, fd, &imports->slabs[at]);
 	if (error)
 		return error != -EBADMSG;
 	port->import_bytes += imports->slabs[at]->len;
@@ -166,7 +181,8 @@ bool ripc__shm_import(struct shm_port *port, struct shm_in *in, enum shm_message
 	else if (type == SHM_CLAIMS)
 		sound = take_claims(in->imports, &fd);
 	else
-		sound = take_slab(port, in->imports, received->number, get64(bytes), fd);
+		sound = take_slab(port, in->imports, received, get64(bytes), type == SHM_PASSED,
+			&fd);
 close_memory:
 	if (fd >= 0)
 		close(fd);
@@ -192,6 +208,12 @@ void ripc__shm_imports_end(struct shm_port *port, struct shm_in *in)
 			grip->in = NULL;
 			grip->import->imports = NULL;
 		}
+	}
+	list_for_each(node, &port->passed) {
+		struct shm_import *import = list_entry(node, struct shm_import, node);
+
+		if (import->imports == in->imports)
+			import->imports = NULL;
 	}
 	for (uint32_t i = 0; i < SHM_SLABS; i++)
 		import_put(port, in->imports->slabs[i]);
@@ -366,6 +388,7 @@ int ripc__shm_map(void *state, void *peer, const struct ripc__key *key, size_t l
 {
 	struct shm_port *port = state;
 	struct shm_grip *grip = malloc(sizeof(*grip));
+	const struct ripc__shared *own;
 	_Atomic uint64_t *claim;
 	const uint8_t *mem;
 
@@ -376,6 +399,14 @@ int ripc__shm_map(void *state, void *peer, const struct ripc__key *key, size_t l
 	if (!claim || atomic_load(claim) == key->key) {
 		free(grip);
 		return -EACCES;
+	}
+	own = grip->import->is_lease ? ripc__shm_exported(port, grip->import->fd) : NULL;
+	if (own) {
+		/* Who gave it back to us holds it as long as the key is valid. */
+		*mapping = (struct ripc__mapping){.mem = own->base +
+			(mem - (const uint8_t *)grip->import->memory)};
+		free(grip);
+		return 0;
 	}
 	ripc__shm_point("map_located");
 	atomic_store(claim, key->key);
@@ -389,6 +420,7 @@ int ripc__shm_map(void *state, void *peer, const struct ripc__key *key, size_t l
 	ripc__shm_point("map_confirmed");
 	grip->key = *key;
 	grip->import->refs++;
+	grip->import->n_grips++;
 	list_append(&port->grips, &grip->node);
 	ripc__shm_point("mapped");
 	*mapping = (struct ripc__mapping){.mem = (void *)mem, .base = grip->import->memory,
@@ -396,22 +428,100 @@ int ripc__shm_map(void *state, void *peer, const struct ripc__key *key, size_t l
 	return 0;
 }
 
+/* The last claim of a slab says for all. */
+static uint64_t claim_after(const struct shm_import *import, uint64_t key)
+{
+	if (import->n_grips == 0 && (import->left || import->n_keys))
+		return shm_claim_left(key);
+	return import->passed ? shm_claim_passed(key) : 0;
+}
+
+/* Others who have it mapped, and do not read it, must let go of it: its owner waits for them. */
+static void take_back(struct shm_port *port, struct shm_import *import)
+{
+	import->left = false;
+	import->id = 0;
+	port->freed = true;
+}
+
 void ripc__shm_unmap(void *state, void *handle)
 {
 	struct shm_port *port = state;
 	struct shm_grip *grip = handle;
 
+	grip->import->n_grips--;
 	if (grip->in) {
 		_Atomic uint64_t *claim = &grip->in->imports->claims->keys[grip->key.address];
 
 		ripc__shm_point("unmap_begun");
 		if (atomic_load(claim) == grip->key.key)
-			atomic_store(claim, 0);
+			atomic_store(claim, claim_after(grip->import, grip->key.key));
 		ripc__shm_point("unclaimed");
 		ripc__shm_out_rouse(port, grip->in->from.blob + 8);
 	}
+	if (grip->import->n_grips == 0 && grip->import->left)
+		take_back(port, grip->import);
 	list_remove(&grip->node);
 	import_put(port, grip->import);
 	ripc__shm_point("unmapped");
 	free(grip);
+}
+
+/* ---- giving on --------------------------------------------------------------------------- */
+
+static bool holds(const struct shm_import *import, const void *mem, size_t len)
+{
+	size_t from = (size_t)((uintptr_t)mem - (uintptr_t)import->memory);
+
+	return from < import->len && len <= import->len - from;
+}
+
+struct shm_import *ripc__shm_import_find(struct shm_port *port, const void *mem, size_t len,
+		struct ripc__shared *memory)
+{
+	struct shm_import *found = NULL;
+
+	list_for_each(node, &port->grips) {
+		struct shm_import *import = list_entry(node, struct shm_grip, node)->import;
+
+		if (holds(import, mem, len))
+			found = import;
+	}
+	/* When the link has ended nothing tells the owner that others read it from now on. */
+	if (!found || found->fd < 0 || !found->imports)
+		return NULL;
+	if (!found->passed)
+		list_append(&port->passed, &found->node);
+	found->passed = true;
+	if (!found->id)
+		found->id = PASSED_IDS | ++port->last_passed_id;
+	*memory = (struct ripc__shared){found->id, found->memory, found->file_len, found->fd};
+	return found;
+}
+
+bool ripc__shm_import_is_id(uint64_t id)
+{
+	return id & PASSED_IDS;
+}
+
+bool ripc__shm_import_is_there(const struct shm_port *port, const struct ripc__shared *memory)
+{
+	list_for_each(node, &port->passed) {
+		if (list_entry(node, struct shm_import, node)->id == memory->id)
+			return true;
+	}
+	return false;
+}
+
+void ripc__shm_import_ref(struct shm_import *import)
+{
+	import->refs++;
+	import->n_keys++;
+}
+
+void ripc__shm_import_unref(struct shm_port *port, struct shm_import *import, bool is_left)
+{
+	import->n_keys--;
+	import->left |= is_left;
+	import_put(port, import);
 }
