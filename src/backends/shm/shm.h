@@ -124,6 +124,7 @@ struct shm_exports {
 	struct shm_table *table;
 	struct shm_claims *claims;
 	int claims_fd;                      /* its lock tells whether the partner lives */
+	bool is_pledged;                    /* and our lock whether we do */
 	uint32_t n_handed;                  /* keys that it has mapped */
 	uint64_t used;                      /* bit i: entry i is open, or mapped */
 	struct {
@@ -173,6 +174,7 @@ struct shm_imports {
 	uint64_t last_serial;
 	uint64_t bytes;            /* of its slabs that are mapped, be it by grips alone */
 	uint32_t n_mapped;
+	uint32_t n_leases;         /* of those: another's */
 };
 
 /* A range of another's that core has mapped. */

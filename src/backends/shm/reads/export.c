@@ -26,6 +26,7 @@
 #include "backends/shm/shm.h"
 #include "util/bytes.h"
 #include "util/system/lease.h"
+#include "util/system/pledge.h"
 
 /* Makes a page and hands it over. */
 static int page_open(struct shm_out *out, enum shm_message type, bool read_only, void **page,
@@ -87,6 +88,15 @@ static int find_slab(const struct shm_exports *exports, uint64_t id)
 	return -ENOENT;
 }
 
+/* As the partner does: our end shows, though a child of ours may have our sockets. */
+static int pledge_once(struct shm_exports *exports)
+{
+	int error = exports->is_pledged ? 0 : ripc__pledge_second(exports->claims_fd);
+
+	exports->is_pledged = !error;
+	return error;
+}
+
 /*
  * Memory of another goes on with a lease, by which its owner sees that it is read, also when we are
  * gone. The lease is the receiver's: we keep none.
@@ -94,10 +104,12 @@ static int find_slab(const struct shm_exports *exports, uint64_t id)
 static int pass_slab(struct shm_out *out, uint32_t at, const struct ripc__shared *memory,
 		const struct shm_import *import)
 {
-	int fd = import->is_lease ? import->fd : ripc__lease_make(import->fd), error;
+	int error = pledge_once(out->exports), fd = import->fd;
 
-	if (fd < 0)
-		return fd;
+	if (!error && !import->is_lease)
+		fd = ripc__lease_make(import->fd);
+	if (error || fd < 0)
+		return error ? error : fd;
 	ripc__shm_point("lease_made");
 	error = ripc__shm_send_memory(out->watch.fd, SHM_PASSED, at, memory->len, fd);
 	if (!import->is_lease)

@@ -80,6 +80,7 @@ static void import_put(struct shm_port *port, struct shm_import *import)
 	if (import->imports) {
 		import->imports->bytes -= import->len;
 		import->imports->n_mapped--;
+		import->imports->n_leases -= import->is_lease;
 	}
 	ripc__shm_segment_unmap(import->memory, import->len);
 	if (import->fd >= 0)
@@ -145,7 +146,7 @@ static bool take_slab(struct shm_port *port, struct shm_imports *imports,
 	imports->slabs[at] = NULL;
 	imports->last_serial++;
 	ripc__shm_point("slab_dropped");
-	if (len == 0 || !has_room(port, imports, len))
+	if (len == 0 || !has_room(port, imports, len) || (is_lease && !imports->claims))
 		return true;
 	error = import_make(port, imports, len, is_lease, fd, &imports->slabs[at]);
 	if (error)
@@ -154,6 +155,9 @@ static bool take_slab(struct shm_port *port, struct shm_imports *imports,
 	port->n_imports++;
 	imports->bytes += imports->slabs[at]->len;
 	imports->n_mapped++;
+	imports->n_leases += is_lease;
+	if (is_lease)
+		ripc__shm_clock_start(port);
 	ripc__shm_point("slab_mapped");
 	return true;
 }
