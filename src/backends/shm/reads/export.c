@@ -110,7 +110,6 @@ static int pass_slab(struct shm_out *out, uint32_t at, const struct ripc__shared
 		fd = ripc__lease_make(import->fd);
 	if (error || fd < 0)
 		return error ? error : fd;
-	ripc__shm_point("lease_made");
 	error = ripc__shm_send_memory(out->watch.fd, SHM_PASSED, at, memory->len, fd);
 	if (!import->is_lease)
 		close(fd);
