@@ -12,6 +12,7 @@
 
 #include "memory/segment.h"
 #include "shm.h"
+#include "util/system/pledge.h"
 
 #define ACCEPTS_MAX  8    /* connections accepted in one go */
 #define MESSAGES_MAX 16   /* taken from one socket in one go */
@@ -145,12 +146,25 @@ void ripc__shm_in_end(struct shm_port *port, struct shm_in *in)
 	list_append(&port->ended, &in->end);
 }
 
+/*
+ * Who has shown us memory of others is dead, though its socket may be open: a child may have it. We
+ * let go of what we do not read: its owner waits for that.
+ */
+static bool is_giver_dead(const struct shm_in *in)
+{
+	return in->watch.fd >= 0 && in->imports && in->imports->n_leases &&
+		!ripc__shm_is_self(in->watch.fd) &&
+		!ripc__is_pledged_second(in->imports->claims_fd);
+}
+
 void ripc__shm_ins_strike(struct shm_port *port)
 {
 	list_for_each(node, &port->ins) {
 		struct shm_in *in = list_entry(node, struct shm_in, node);
 		bool has_hello = in->from.len > 0;
 
+		if (port->n_leases && is_giver_dead(in))
+			ripc__shm_in_end(port, in);
 		if (in->watch.fd < 0 || (has_hello && in->way != SHM_OFFERED) ||
 				++in->n_strikes < STRIKES_MAX)
 			continue;

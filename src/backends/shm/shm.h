@@ -174,7 +174,7 @@ struct shm_imports {
 	uint64_t last_serial;
 	uint64_t bytes;            /* of its slabs that are mapped, be it by grips alone */
 	uint32_t n_mapped;
-	uint32_t n_leases;         /* of those: another's */
+	uint32_t n_leases;         /* of those: memory that the partner was given itself */
 };
 
 /* A range of another's that core has mapped. */
@@ -312,6 +312,7 @@ struct shm_port {
 	uint64_t import_bytes;      /* of all slabs that are mapped */
 	uint32_t n_imports;
 	uint32_t n_kept;            /* descriptors of those */
+	uint32_t n_leases;          /* of those, as long as the link lasts */
 	uint32_t polls, idle_polls;
 	bool look;                  /* the sockets may have something */
 	bool look_all;              /* at the sockets, until they have nothing */
@@ -492,6 +493,19 @@ void ripc__shm_unmap(void *port, void *handle);
 /* Goes on with reads, for a while; up to n events. */
 uint32_t ripc__shm_read_step(struct shm_port *port, struct ripc__event *events, uint32_t n);
 /*
+ * A message that brings memory came. False: it makes no sense. Closes the descriptor. What we lack
+ * the means for is not there, and its bytes will be sent.
+ */
+bool ripc__shm_import(struct shm_port *port, struct shm_in *in, enum shm_message type,
+		const uint8_t *bytes, const struct shm_received *received);
+/* The link is freed: reads from it end. */
+void ripc__shm_imports_end(struct shm_port *port, struct shm_in *in);
+
+/* passed.c: others' memory that we have mapped, for still others */
+void ripc__shm_import_put(struct shm_port *port, struct shm_import *import);
+/* The link over which it came ends. */
+void ripc__shm_import_detach(struct shm_port *port, struct shm_import *import);
+/*
  * The mapped memory that [mem, mem + len) lies in, if it can be given on; NULL. *memory: as it is
  * shown to others.
  */
@@ -503,14 +517,6 @@ bool ripc__shm_import_is_id(uint64_t id);
 /* A key more shows it to others; a key less. is_left: who had the key may read on. */
 void ripc__shm_import_ref(struct shm_import *import);
 void ripc__shm_import_unref(struct shm_port *port, struct shm_import *import, bool is_left);
-/*
- * A message that brings memory came. False: it makes no sense. Closes the descriptor. What we lack
- * the means for is not there, and its bytes will be sent.
- */
-bool ripc__shm_import(struct shm_port *port, struct shm_in *in, enum shm_message type,
-		const uint8_t *bytes, const struct shm_received *received);
-/* The link is freed: reads from it end. */
-void ripc__shm_imports_end(struct shm_port *port, struct shm_in *in);
 
 /* poll.c */
 int ripc__shm_poll(void *port, struct ripc__event *events, uint32_t n, bool all);

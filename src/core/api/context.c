@@ -379,7 +379,8 @@ static int context_start(struct ripc_context *ctx)
 		.interfaces = ctx->cfg.interfaces, .peers = ctx->cfg.peers,
 		.context = ctx->incarnation, .identity = ctx->env.host_identity,
 		.memory = 2 * ripc__memory_half(), .env = ctx->env.arg,
-		.share = host_share, .is_shared = host_is_shared, .spread = host_spread, .gone = ripc__death_told,
+		.share = host_share, .is_shared = host_is_shared, .spread = host_spread,
+		.gone = ripc__death_told,
 		.fault = host_fault, .page = ripc__page_show};
 	error = ripc__death_open(ctx);
 	error = error ? error : ripc__hints_open(ctx);

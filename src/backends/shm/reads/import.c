@@ -22,7 +22,6 @@
 #define LOOKS_MAX 16u
 /* Slabs mapped at once: a quarter of what Linux lets a process map (vm.max_map_count). */
 #define IMPORTS_MAX 16384u
-#define PASSED_IDS (1ull << 63) /* the pool does not count so far */
 
 /* ---- what holders hand over -------------------------------------------------------------- */
 
@@ -69,26 +68,6 @@ static bool take_claims(struct shm_imports *imports, int *fd)
 	ripc__shm_point("claims_pledged");
 	*fd = -1;
 	return true;
-}
-
-static void import_put(struct shm_port *port, struct shm_import *import)
-{
-	if (!import || --import->refs > 0)
-		return;
-	port->import_bytes -= import->len;
-	port->n_imports--;
-	if (import->imports) {
-		import->imports->bytes -= import->len;
-		import->imports->n_mapped--;
-		import->imports->n_leases -= import->is_lease;
-	}
-	ripc__shm_segment_unmap(import->memory, import->len);
-	if (import->fd >= 0)
-		close(import->fd);
-	port->n_kept -= import->fd >= 0;
-	if (import->passed)
-		list_remove(&import->node);
-	free(import);
 }
 
 /*
@@ -142,7 +121,7 @@ static bool take_slab(struct shm_port *port, struct shm_imports *imports,
 	uint32_t at = received->number;
 	int error;
 
-	import_put(port, imports->slabs[at]);
+	ripc__shm_import_put(port, imports->slabs[at]);
 	imports->slabs[at] = NULL;
 	imports->last_serial++;
 	ripc__shm_point("slab_dropped");
@@ -156,6 +135,7 @@ static bool take_slab(struct shm_port *port, struct shm_imports *imports,
 	imports->bytes += imports->slabs[at]->len;
 	imports->n_mapped++;
 	imports->n_leases += is_lease;
+	port->n_leases += is_lease;
 	if (is_lease)
 		ripc__shm_clock_start(port);
 	ripc__shm_point("slab_mapped");
@@ -210,17 +190,17 @@ void ripc__shm_imports_end(struct shm_port *port, struct shm_in *in)
 
 		if (grip->in == in) {
 			grip->in = NULL;
-			grip->import->imports = NULL;
+			ripc__shm_import_detach(port, grip->import);
 		}
 	}
 	list_for_each(node, &port->passed) {
 		struct shm_import *import = list_entry(node, struct shm_import, node);
 
 		if (import->imports == in->imports)
-			import->imports = NULL;
+			ripc__shm_import_detach(port, import);
 	}
 	for (uint32_t i = 0; i < SHM_SLABS; i++)
-		import_put(port, in->imports->slabs[i]);
+		ripc__shm_import_put(port, in->imports->slabs[i]);
 	if (in->imports->table)
 		ripc__shm_segment_unmap(in->imports->table, SHM_TABLE_LEN);
 	if (in->imports->claims) {
@@ -466,66 +446,7 @@ void ripc__shm_unmap(void *state, void *handle)
 	if (grip->import->n_grips == 0 && grip->import->left)
 		take_back(port, grip->import);
 	list_remove(&grip->node);
-	import_put(port, grip->import);
+	ripc__shm_import_put(port, grip->import);
 	ripc__shm_point("unmapped");
 	free(grip);
-}
-
-/* ---- giving on --------------------------------------------------------------------------- */
-
-static bool holds(const struct shm_import *import, const void *mem, size_t len)
-{
-	size_t from = (size_t)((uintptr_t)mem - (uintptr_t)import->memory);
-
-	return from < import->len && len <= import->len - from;
-}
-
-struct shm_import *ripc__shm_import_find(struct shm_port *port, const void *mem, size_t len,
-		struct ripc__shared *memory)
-{
-	struct shm_import *found = NULL;
-
-	list_for_each(node, &port->grips) {
-		struct shm_import *import = list_entry(node, struct shm_grip, node)->import;
-
-		if (holds(import, mem, len))
-			found = import;
-	}
-	/* When the link has ended nothing tells the owner that others read it from now on. */
-	if (!found || found->fd < 0 || !found->imports)
-		return NULL;
-	if (!found->passed)
-		list_append(&port->passed, &found->node);
-	found->passed = true;
-	if (!found->id)
-		found->id = PASSED_IDS | ++port->last_passed_id;
-	*memory = (struct ripc__shared){found->id, found->memory, found->file_len, found->fd};
-	return found;
-}
-
-bool ripc__shm_import_is_id(uint64_t id)
-{
-	return id & PASSED_IDS;
-}
-
-bool ripc__shm_import_is_there(const struct shm_port *port, const struct ripc__shared *memory)
-{
-	list_for_each(node, &port->passed) {
-		if (list_entry(node, struct shm_import, node)->id == memory->id)
-			return true;
-	}
-	return false;
-}
-
-void ripc__shm_import_ref(struct shm_import *import)
-{
-	import->refs++;
-	import->n_keys++;
-}
-
-void ripc__shm_import_unref(struct shm_port *port, struct shm_import *import, bool is_left)
-{
-	import->n_keys--;
-	import->left |= is_left;
-	import_put(port, import);
 }

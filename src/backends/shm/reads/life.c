@@ -42,32 +42,6 @@ static bool is_dead(const struct shm_out *out)
 		!ripc__is_pledged(out->exports->claims_fd);
 }
 
-/*
- * Who has shown us memory of others is dead. We let go of what we do not read: its owner waits for
- * that.
- */
-static bool is_giver_dead(const struct shm_in *in)
-{
-	return in->watch.fd >= 0 && in->imports && in->imports->n_leases &&
-		!ripc__shm_is_self(in->watch.fd) &&
-		!ripc__is_pledged_second(in->imports->claims_fd);
-}
-
-/* Are there any that must be looked at again? */
-static bool look_at_givers(struct shm_port *port)
-{
-	bool any = false;
-
-	list_for_each(node, &port->ins) {
-		struct shm_in *in = list_entry(node, struct shm_in, node);
-
-		if (is_giver_dead(in))
-			ripc__shm_in_end(port, in);
-		any |= in->watch.fd >= 0 && in->imports && in->imports->n_leases;
-	}
-	return any;
-}
-
 void ripc__shm_clock_strike(struct shm_port *port)
 {
 	struct shm_out *out;
@@ -87,7 +61,6 @@ void ripc__shm_clock_strike(struct shm_port *port)
 			shm_out_die(out, -ECONNRESET);
 		}
 	}
-	if (look_at_givers(port) || !list_empty(&port->handed) || port->n_silent ||
-			port->n_offered)
+	if (!list_empty(&port->handed) || port->n_silent || port->n_offered || port->n_leases)
 		ripc__shm_clock_start(port);
 }
