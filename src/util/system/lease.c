@@ -34,7 +34,7 @@ int ripc__lease_make(int fd)
 bool ripc__is_leased(int fd)
 {
 	if (flock(fd, LOCK_EX | LOCK_NB))
-		return errno != ENOSYS && errno != EINVAL;
+		return true;
 	flock(fd, LOCK_UN);
 	return false;
 }

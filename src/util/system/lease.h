@@ -15,8 +15,8 @@
  */
 int ripc__lease_make(int fd);
 /*
- * Has anybody a lease of this file? fd: a descriptor that is no lease. Where leases cannot be made,
- * nobody has one.
+ * Has anybody a lease of this file? fd: a descriptor that is no lease. Where that cannot be told,
+ * somebody has.
  */
 bool ripc__is_leased(int fd);
 /* Do both descriptors belong to one file? */

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory of others that is given on: the slabs that we have mapped, as we show them to more readers.
+ * Memory of others that is given on: slabs that we have mapped, and show to more readers.
  *
- * Design notes. We stay between: our claim stays until those to whom we gave the memory have let go
- * of it. So its owner need not know them, as long as we live. If we do not, the owner cannot hear of
- * them any more: so each of them has a lease, a descriptor of the slab with a lock, which the kernel
- * keeps from when we send it until its last reader has closed it. The owner looks for leases when
- * somebody to whom it gave the slab is gone, or says that others may read on (shm_claim_left()).
- * Only the owner looks, by a descriptor that is no lease; who is between hands on what it was told.
+ * Design notes. Our own claim stays until all to whom we gave the memory have let go of it. So the
+ * owner need not know these readers while we live. If we die, the owner cannot learn of them from
+ * us. Therefore each reader has a lease: a descriptor of the slab with a lock. The kernel keeps the
+ * lock from the moment when we send the lease until the last copy of the lease is closed. The owner
+ * looks for leases when a process to which it gave the slab is gone, or reports that others may
+ * read on (shm_claim_left()). Only the owner looks, by a descriptor that is no lease. A process in
+ * between passes the report on.
  */
 #include <stdlib.h>
 #include <unistd.h>
@@ -64,8 +65,8 @@ struct shm_import *ripc__shm_import_find(struct shm_port *port, const void *mem,
 		if (holds(import, mem, len))
 			found = import;
 	}
-	/* When the link has ended nothing tells the owner that others read it from now on. */
-	if (!found || found->fd < 0 || !found->imports)
+	/* Without a link or a lease nothing tells the owner that others read it from now on. */
+	if (!found || found->fd < 0 || (!found->imports && !found->is_lease))
 		return NULL;
 	if (!found->passed)
 		list_append(&port->passed, &found->node);
