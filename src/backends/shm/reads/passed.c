@@ -42,8 +42,10 @@ void ripc__shm_import_put(struct shm_port *port, struct shm_import *import)
 	if (import->fd >= 0)
 		close(import->fd);
 	port->n_kept -= import->fd >= 0;
-	if (import->passed)
+	if (import->passed) {
 		list_remove(&import->node);
+		port->freed = true; /* others have it mapped */
+	}
 	free(import);
 }
 

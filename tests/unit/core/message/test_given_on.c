@@ -275,6 +275,28 @@ START_TEST(give_on__the_same_buffer_again)
 }
 END_TEST
 
+/* New buffers each time: nobody keeps what the owner has freed. */
+START_TEST(give_on__nothing_is_kept)
+{
+	int before = 0, after;
+	uint64_t until_ms = clock_ms() + PATIENCE_MS;
+
+	open_all(4);
+	for (uint8_t round = 0; round < 30; round++) {
+		ripc_msg_free(pass_on(2, 3, pass_on(1, 2, pass(0, 1, buffer(0, LEN, round), LEN))));
+		check_empty();
+		check_mapped(3, (round + 1) * LEN);
+		if (round == 1)
+			before = descriptors_open();
+	}
+	/* The last slab that was shown goes with the next one, or by the clock. */
+	while ((after = descriptors_open()) > before && clock_ms() < until_ms)
+		pump();
+	ck_assert_int_le(after, before);
+	close_all();
+}
+END_TEST
+
 START_TEST(give_on__to_many)
 {
 	struct ripc_msg *msg, *msgs[CLIENTS];
@@ -586,7 +608,8 @@ int main(void)
 {
 	const struct suite_loop loops[] = {
 		{ give_on__through_a_chain, 1 }, { give_on__back_to_its_owner, 3 },
-		{ give_on__the_same_buffer_again, 1 }, { give_on__to_many, 1 },
+		{ give_on__the_same_buffer_again, 1 }, { give_on__nothing_is_kept, 1 },
+		{ give_on__to_many, 1 },
 		{ give_on__middle_closes, 3 }, { give_on__second_middle_closes, 1 },
 		{ give_on__last_closes, 1 }, { give_on__owner_closes, 1 },
 		{ give_on__to_one_that_copies, 1 }, { give_on__without_descriptors, 1 },
