@@ -87,7 +87,7 @@ static uint64_t get_number(int fd)
 
 /* ---- what the three do ------------------------------------------------------------------- */
 
-/* Who is silent for a second is taken to be nobody, for another second. */
+/* A partner that is silent for a second counts as not found for another second. */
 static void find(const struct end *end, uint64_t to)
 {
 	int error = -ENOENT;
@@ -213,7 +213,7 @@ static void live_on(int in)
 {
 	struct pollfd poller = {.fd = in};
 
-	/* What is in it is not for us. */
+	/* The numbers in it are for the parent. */
 	while (poll(&poller, 1, -1) < 0 && errno == EINTR)
 		;
 	_exit(0);
@@ -284,7 +284,7 @@ static void victim_kill(struct victim *victim)
 	waitpid(victim->pid, NULL, 0);
 }
 
-/* Who has lived on may end now. */
+/* A child that has lived on ends. */
 static void victim_end(struct victim *victim)
 {
 	close(victim->in);

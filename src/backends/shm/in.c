@@ -147,8 +147,8 @@ void ripc__shm_in_end(struct shm_port *port, struct shm_in *in)
 }
 
 /*
- * Who has shown us memory of others is dead, though its socket may be open: a child may have it. We
- * let go of what we do not read: its owner waits for that.
+ * Has a partner died that had shown us memory of others? A child of the partner may keep the socket
+ * open. The end of the link ends our leases of memory that we do not read: its owner waits for that.
  */
 static bool is_giver_dead(const struct shm_in *in)
 {

@@ -96,8 +96,8 @@ struct shm_table {
 #define SHM_TABLE_LEN 4096u
 
 /*
- * What the partner has mapped: the key of the same entry; or how it has let go of it: 0, or one of
- * the numbers below. Only it writes it. One page.
+ * The key of the same entry: the partner has that range mapped. 0, or one of the numbers below: the
+ * partner has let go of it. Only the partner writes claims. One page.
  */
 struct shm_claims {
 	_Atomic uint64_t keys[SHM_KEYS];
@@ -482,7 +482,7 @@ void ripc__shm_keys_free(struct shm_port *port);
 void ripc__shm_exports_end(struct shm_out *out);
 /* Tells the partner of memory that is not there any more, so that it does not stay. */
 void ripc__shm_exports_trim(struct shm_out *out);
-/* Which memory of ours that partners may read is this file? NULL: none. */
+/* The memory of ours, shown to partners, that is this file; NULL: none. */
 const struct ripc__shared *ripc__shm_exported(struct shm_port *port, int fd);
 
 /* import.c: others' memory for us */

@@ -273,7 +273,7 @@ static bool is_left(const struct shm_key *key)
 	return key->ended || claim_of(key) == shm_claim_left(key->number);
 }
 
-/* What others were shown, beside the partner, is not used again. */
+/* Memory that the partner has shown to others is not used again. */
 static void tell_spread(const struct shm_port *port, const struct shm_key *key)
 {
 	const struct ripc__host *host = &port->dev.host;

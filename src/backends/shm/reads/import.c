@@ -386,7 +386,7 @@ int ripc__shm_map(void *state, void *peer, const struct ripc__key *key, size_t l
 	}
 	own = grip->import->is_lease ? ripc__shm_exported(port, grip->import->fd) : NULL;
 	if (own) {
-		/* Who gave it back to us holds it as long as the key is valid. */
+		/* The partner holds it as long as the key is valid. */
 		*mapping = (struct ripc__mapping){.mem = own->base +
 			(mem - (const uint8_t *)grip->import->memory)};
 		free(grip);

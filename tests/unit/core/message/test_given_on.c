@@ -352,7 +352,7 @@ START_TEST(give_on__middle_closes)
 }
 END_TEST
 
-/* Who was between lives, and who had it from there has closed: the last one still reads it. */
+/* The first relay lives, and the second has closed: the last one still reads it. */
 START_TEST(give_on__second_middle_closes)
 {
 	struct ripc_msg *msg, *other;
@@ -424,7 +424,7 @@ START_TEST(give_on__owner_closes)
 }
 END_TEST
 
-/* Who copies what is given reads it where it is, once. */
+/* A receiver that copies given messages reads the buffer where it is, once. */
 START_TEST(give_on__to_one_that_copies)
 {
 	struct ripc_msg *msg;
