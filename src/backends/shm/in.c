@@ -148,7 +148,7 @@ void ripc__shm_in_end(struct shm_port *port, struct shm_in *in)
 
 /*
  * Has a partner died that had shown us memory of others? A child of the partner may keep the socket
- * open. The end of the link ends our leases of memory that we do not read: its owner waits for that.
+ * open. The end of the link ends our leases of memory that we do not read. The owner waits for it.
  */
 static bool is_giver_dead(const struct shm_in *in)
 {
