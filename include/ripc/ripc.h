@@ -522,7 +522,8 @@ RIPC_API int ripc_send_long(struct ripc_service *svc, uint64_t to, const struct 
  * memory (shm), a long message in buffers of more than 512 KiB is then not copied: the receiver
  * reads the buffer where it is. The first items, at most 512 bytes together (a header), are copied,
  * and may lie in shorter buffers. A buffer stays in use until the receiver has freed it, or is
- * gone: the sender must not write to a buffer that it has given (ripc_buf_refs()).
+ * gone: the sender must not write to a buffer that it has given (ripc_buf_refs()). A received item
+ * that is RIPC_IN_SENDER can be given on in the same way, and is not copied either.
  * ripc_stats.given_held_bytes counts such memory.
  * Long messages may overtake one another. With RIPC_ORDERED (short message: -EINVAL) the ordered
  * messages of one service to one incarnation are handed out in the order of sending; other messages

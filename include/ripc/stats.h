@@ -59,10 +59,10 @@ struct ripc_stats {
 	uint64_t read_bytes;    /* received by native reads from the senders' memory */
 	uint64_t reads_failed;  /* native reads that ended with an error: the bytes were sent */
 	/* given messages (RIPC_GIVE) that their receivers read where they are */
-	uint64_t mapped_bytes;      /* received, in the senders' memory */
+	uint64_t mapped_bytes;      /* received, in the senders' memory; or back in our pool */
 	uint64_t mapped_held_bytes; /* now: of mapped_bytes, not freed yet */
-	uint64_t given_held_bytes;  /* now: in our pool, in use because receivers have not freed
-	                               them yet */
+	uint64_t given_held_bytes;  /* now: given, also given on, and in use because receivers
+	                               have not freed them yet */
 	/* replies that native writes put into return buffers */
 	uint64_t written_bytes; /* sent, also by attempts that were given up */
 	uint64_t writes_failed; /* attempts that were given up: the replies went another way */

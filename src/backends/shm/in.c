@@ -12,6 +12,7 @@
 
 #include "memory/segment.h"
 #include "shm.h"
+#include "util/system/pledge.h"
 
 #define ACCEPTS_MAX  8    /* connections accepted in one go */
 #define MESSAGES_MAX 16   /* taken from one socket in one go */
@@ -145,12 +146,25 @@ void ripc__shm_in_end(struct shm_port *port, struct shm_in *in)
 	list_append(&port->ended, &in->end);
 }
 
+/*
+ * Has a partner died that had shown us memory of others? A child of the partner may keep the socket
+ * open. The end of the link ends our leases of memory that we do not read. The owner waits for it.
+ */
+static bool is_giver_dead(const struct shm_in *in)
+{
+	return in->watch.fd >= 0 && in->imports && in->imports->n_leases &&
+		!ripc__shm_is_self(in->watch.fd) &&
+		!ripc__is_pledged_second(in->imports->claims_fd);
+}
+
 void ripc__shm_ins_strike(struct shm_port *port)
 {
 	list_for_each(node, &port->ins) {
 		struct shm_in *in = list_entry(node, struct shm_in, node);
 		bool has_hello = in->from.len > 0;
 
+		if (port->n_leases && is_giver_dead(in))
+			ripc__shm_in_end(port, in);
 		if (in->watch.fd < 0 || (has_hello && in->way != SHM_OFFERED) ||
 				++in->n_strikes < STRIKES_MAX)
 			continue;
@@ -304,7 +318,7 @@ static bool take_message(struct shm_port *port, struct shm_in *in, struct ripc__
 		port->roused |= atomic_load(&port->board->asleep) % 4 == SHM_ASLEEP_ON_SOCKETS;
 	if (*got == SHM_HELLO)
 		sound = greet(port, in, buffer->data);
-	else if (*got == SHM_TABLE || *got == SHM_SLAB || *got == SHM_CLAIMS)
+	else if (shm_brings_memory(*got))
 		sound = ripc__shm_import(port, in, *got, buffer->data, received);
 	return sound;
 }
@@ -351,8 +365,7 @@ void ripc__shm_in_memory(struct shm_port *port, struct shm_in *in)
 	for (uint32_t i = 0; buffer && in->watch.fd >= 0 && i < 2 * SHM_SLABS; i++) {
 		int next = ripc__shm_next(in->watch.fd), got;
 
-		if (next != SHM_TABLE && next != SHM_SLAB && next != SHM_CLAIMS &&
-				next != SHM_WAKE)
+		if (!shm_brings_memory(next) && next != SHM_WAKE)
 			break;
 		if (!take_message(port, in, buffer, &received, &got))
 			ripc__shm_in_end(port, in);

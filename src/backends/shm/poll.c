@@ -216,6 +216,8 @@ int ripc__shm_poll(void *state, struct ripc__event *events, uint32_t n, bool all
 		filled += ripc__shm_come_home(port, events + filled, n - filled);
 	if (filled == 0 && !list_empty(&port->ended))
 		reap(port);
+	if (filled == 0 && port->freed)
+		trim_exports(port);
 	if (filled == 0 && port->n_owed)
 		ripc__shm_offer_owed(port);
 	if (port->roused)

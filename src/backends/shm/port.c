@@ -88,6 +88,7 @@ int ripc__shm_port_open(struct shm_port *port)
 	list_init(&port->ended);
 	list_init(&port->handed);
 	list_init(&port->grips);
+	list_init(&port->passed);
 	if (getrandom(port->name, sizeof(port->name), 0) != sizeof(port->name))
 		return -EIO;
 	/* Keys are names that partners draw. */

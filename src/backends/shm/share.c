@@ -22,6 +22,8 @@
 #define FILES_PART 3u /* of the descriptors that there may be, connections are at most this part, */
 #define FILES_KEPT 8u /* and none is of this last part */
 #define IS_USER    (1ull << 63)
+#define KEPT_MAX   256u /* descriptors that make copies needless, */
+#define KEPT_PART  2u   /* and none but of this first part */
 
 /* How many descriptors this process may have. */
 static uint64_t files_max(void)
@@ -56,6 +58,11 @@ void ripc__shm_share_take(struct shm_in *in, enum shm_share share, int amount)
 	in->process->held[share] += (uint32_t)amount;
 	if (in->user)
 		in->user->held[share] += (uint32_t)amount;
+}
+
+bool ripc__shm_may_keep(const struct shm_port *port, int fd)
+{
+	return port->n_kept < KEPT_MAX && (uint64_t)fd < files_max() / KEPT_PART;
 }
 
 /* ---- who they are ------------------------------------------------------------------------ */

@@ -103,14 +103,9 @@ static int open_port(void *state, const struct ripc__host *host, struct ripc__at
 static void close_port(void *state)
 {
 	struct shm_port *port = state;
-	uint32_t at = 0;
-	void *key;
 
 	ripc__shm_port_close(port);
-	/* Nobody can use the keys any more: their links have ended. */
-	while ((key = ripc__map_next(&port->dev.keys, &at)))
-		free(key);
-	ripc__map_free(&port->dev.keys);
+	ripc__shm_keys_free(port);
 }
 
 const struct ripc__backend ripc__shm_backend = {

@@ -95,10 +95,27 @@ struct shm_table {
 
 #define SHM_TABLE_LEN 4096u
 
-/* What the partner has mapped: the key of the same entry, or 0. Only it writes it. One page. */
+/*
+ * The key of the same entry: the partner has that range mapped. 0, or one of the numbers below: the
+ * partner has let go of it. Only the partner writes claims. One page.
+ */
 struct shm_claims {
 	_Atomic uint64_t keys[SHM_KEYS];
 };
+
+#define SHM_KEY_LEAST 4u /* the numbers of keys begin here, so that none below is 0 */
+
+/* The partner has shown the memory to others, and nobody reads it any more. */
+static inline uint64_t shm_claim_passed(uint64_t key)
+{
+	return key ^ 1;
+}
+
+/* The same, but others may still read it. They have leases (util/system/lease.h). */
+static inline uint64_t shm_claim_left(uint64_t key)
+{
+	return key ^ 2;
+}
 
 #define SHM_CLAIMS_LEN 4096u
 
@@ -107,6 +124,7 @@ struct shm_exports {
 	struct shm_table *table;
 	struct shm_claims *claims;
 	int claims_fd;                      /* its lock tells whether the partner lives */
+	bool is_pledged;                    /* and our lock whether we do */
 	uint32_t n_handed;                  /* keys that it has mapped */
 	uint64_t used;                      /* bit i: entry i is open, or mapped */
 	struct {
@@ -123,18 +141,28 @@ struct shm_key {
 	struct shm_out *out; /* NULL: the link has ended, and the open key with it */
 	uint32_t index;      /* in its table */
 	uint64_t number;
+	struct shm_import *import; /* whose memory it is; NULL: ours, */
+	struct ripc__shared memory; /* which is this */
 	struct list node;    /* port->handed */
 	uint64_t cookie;
-	bool ended;          /* handed, and the link has ended */
+	bool ended;          /* mapped when the link ended */
+	bool lingers;        /* ours, let go of, and others may still read it */
 };
 
 /* A slab of another's, mapped as far as it is filled. */
 struct shm_import {
 	void *memory;
-	size_t len;
+	size_t len, file_len;
 	uint64_t serial;
-	uint32_t refs; /* of the slot that it came for, and of grips */
+	uint32_t refs; /* of the slot that it came for, of grips, and of keys that we gave on */
+	uint32_t n_grips, n_keys; /* of those */
 	struct shm_imports *imports; /* it counts there; NULL: the link has ended */
+	int fd;        /* to give it on; -1: it is not kept */
+	bool is_lease; /* fd is a lease, which keeps the memory as it is */
+	bool passed;   /* given on once, so in port->passed */
+	bool left;     /* somebody to whom it was given on has not let go of it, or may not have */
+	struct list node; /* port->passed */
+	uint64_t id;   /* by which it is shown to others; 0: it is not, or not any more */
 };
 
 /* The reader's side, for one holder. */
@@ -146,6 +174,7 @@ struct shm_imports {
 	uint64_t last_serial;
 	uint64_t bytes;            /* of its slabs that are mapped, be it by grips alone */
 	uint32_t n_mapped;
+	uint32_t n_leases;         /* of those: memory that the partner was given itself */
 };
 
 /* A range of another's that core has mapped. */
@@ -278,12 +307,17 @@ struct shm_port {
 	struct list handed;         /* struct shm_key: mapped by partners */
 	struct ripc__mutex handed_lock; /* of that list: wait() looks through it, too */
 	struct list grips;          /* struct shm_grip */
+	struct list passed;         /* struct shm_import: given on, and still there */
+	uint64_t last_passed_id;
 	uint64_t import_bytes;      /* of all slabs that are mapped */
 	uint32_t n_imports;
+	uint32_t n_kept;            /* descriptors of those */
+	uint32_t n_leases;          /* of those, as long as the link lasts */
 	uint32_t polls, idle_polls;
 	bool look;                  /* the sockets may have something */
 	bool look_all;              /* at the sockets, until they have nothing */
 	bool freed;                 /* handed memory may just have been freed */
+	bool look_leases;           /* at what lingers, once */
 	struct timespec looked;     /* coarse; when they were last looked at */
 	_Atomic bool woken;
 	bool armed;                 /* and not polled since */
@@ -311,8 +345,16 @@ struct shm_ring_offer {
 };
 enum shm_message {
 	SHM_NOTHING, SHM_HELLO = 1, SHM_RING, SHM_DATAGRAM, SHM_WAKE, SHM_TABLE, SHM_SLAB,
-	SHM_CLAIMS, SHM_REFUSED,
+	SHM_CLAIMS, SHM_REFUSED, SHM_PASSED,
 };
+
+/* Does it bring memory to be read? */
+static inline bool shm_brings_memory(int message)
+{
+	return message == SHM_TABLE || message == SHM_SLAB || message == SHM_CLAIMS ||
+		message == SHM_PASSED;
+}
+
 /* What came from a sender beside its bytes. */
 struct shm_received {
 	uint32_t len, number;
@@ -334,7 +376,7 @@ int ripc__shm_send_offer(int fd, const struct shm_ring_offer *offer);
 int ripc__shm_send_wake(int fd);
 /* Tells a sender of a user that is not admitted. */
 void ripc__shm_send_refused(int fd);
-/* SHM_TABLE, SHM_SLAB and SHM_CLAIMS, with a descriptor unless it is -1. */
+/* SHM_TABLE, SHM_SLAB, SHM_CLAIMS and SHM_PASSED, with a descriptor unless it is -1. */
 int ripc__shm_send_memory(int fd, enum shm_message type, uint32_t number, uint64_t len,
 		int memory_fd);
 /*
@@ -413,6 +455,8 @@ void ripc__shm_share_leave(struct shm_port *port, struct shm_in *in);
 bool ripc__shm_share_left(const struct shm_port *port, const struct shm_in *in,
 		enum shm_share share);
 void ripc__shm_share_take(struct shm_in *in, enum shm_share share, int amount);
+/* May the port keep this descriptor, which it need not have? */
+bool ripc__shm_may_keep(const struct shm_port *port, int fd);
 
 /* life.c */
 int ripc__shm_clock_open(void);
@@ -432,10 +476,14 @@ bool ripc__shm_any_home(struct shm_port *port);
 uint32_t ripc__shm_come_home(struct shm_port *port, struct ripc__event *events, uint32_t n);
 /* The port closes: what was handed is forgotten. */
 void ripc__shm_handed_free(struct shm_port *port);
+/* The links have ended: nobody can use the keys that are still open. */
+void ripc__shm_keys_free(struct shm_port *port);
 /* The link ends: so do its keys. */
 void ripc__shm_exports_end(struct shm_out *out);
 /* Tells the partner of memory that is not there any more, so that it does not stay. */
 void ripc__shm_exports_trim(struct shm_out *out);
+/* The memory of ours, shown to partners, that is this file; NULL: none. */
+const struct ripc__shared *ripc__shm_exported(struct shm_port *port, int fd);
 
 /* import.c: others' memory for us */
 int ripc__shm_read(void *port, void *peer, const struct ripc__move *move);
@@ -445,13 +493,30 @@ void ripc__shm_unmap(void *port, void *handle);
 /* Goes on with reads, for a while; up to n events. */
 uint32_t ripc__shm_read_step(struct shm_port *port, struct ripc__event *events, uint32_t n);
 /*
- * SHM_TABLE, SHM_SLAB or SHM_CLAIMS came. False: it makes no sense. Closes the descriptor. What we
- * lack the means for is not there, and its bytes will be sent.
+ * A message that brings memory came. False: it makes no sense. Closes the descriptor. What we lack
+ * the means for is not there, and its bytes will be sent.
  */
 bool ripc__shm_import(struct shm_port *port, struct shm_in *in, enum shm_message type,
 		const uint8_t *bytes, const struct shm_received *received);
 /* The link is freed: reads from it end. */
 void ripc__shm_imports_end(struct shm_port *port, struct shm_in *in);
+
+/* passed.c: others' memory that we have mapped, for still others */
+void ripc__shm_import_put(struct shm_port *port, struct shm_import *import);
+/* The link over which it came ends. */
+void ripc__shm_import_detach(struct shm_port *port, struct shm_import *import);
+/*
+ * The mapped memory that [mem, mem + len) lies in, if it can be given on; NULL. *memory: as it is
+ * shown to others.
+ */
+struct shm_import *ripc__shm_import_find(struct shm_port *port, const void *mem, size_t len,
+		struct ripc__shared *memory);
+/* Is memory still there that was given on? */
+bool ripc__shm_import_is_there(const struct shm_port *port, const struct ripc__shared *memory);
+bool ripc__shm_import_is_id(uint64_t id);
+/* A key more shows it to others; a key less. is_left: who had the key may read on. */
+void ripc__shm_import_ref(struct shm_import *import);
+void ripc__shm_import_unref(struct shm_port *port, struct shm_import *import, bool is_left);
 
 /* poll.c */
 int ripc__shm_poll(void *port, struct ripc__event *events, uint32_t n, bool all);

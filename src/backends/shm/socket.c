@@ -267,6 +267,8 @@ static bool is_sound(const uint8_t *head, const uint8_t *bytes, int n)
 		return n == 8 && get64(bytes) == SHM_CLAIMS_LEN;
 	case SHM_SLAB:
 		return n == 8 && number < SHM_SLABS;
+	case SHM_PASSED:
+		return n == 8 && number < SHM_SLABS && get64(bytes);
 	default:
 		return false;
 	}
@@ -287,8 +289,7 @@ int ripc__shm_receive(int fd, uint8_t *bytes, struct shm_received *received)
 	n -= HEAD_LEN;
 	sound = !(message.msg_flags & MSG_TRUNC) && is_sound(head, bytes, n);
 	/* Memory that is taken back has no length, and no descriptor. */
-	has_memory = sound && (head[0] == SHM_TABLE || head[0] == SHM_CLAIMS ||
-		(head[0] == SHM_SLAB && get64(bytes)));
+	has_memory = sound && shm_brings_memory(head[0]) && get64(bytes);
 	if (take_descriptors(&message, &memory_fd, has_memory, sound) == -EBADMSG)
 		return -EBADMSG;
 	*received = (struct shm_received){(uint32_t)n, get32(head + 4), memory_fd};

@@ -85,6 +85,11 @@ static bool host_is_shared(void *arg, const struct ripc__shared *shared)
 	return ripc__pool_is_shared(((struct ripc_context *)arg)->pool, shared);
 }
 
+static void host_spread(void *arg, const struct ripc__shared *shared)
+{
+	ripc__pool_spread(((struct ripc_context *)arg)->pool, shared);
+}
+
 /* ---- what the resolver asks of us -------------------------------------------------------- */
 
 static uint64_t owner_random(void *arg)
@@ -374,7 +379,8 @@ static int context_start(struct ripc_context *ctx)
 		.interfaces = ctx->cfg.interfaces, .peers = ctx->cfg.peers,
 		.context = ctx->incarnation, .identity = ctx->env.host_identity,
 		.memory = 2 * ripc__memory_half(), .env = ctx->env.arg,
-		.share = host_share, .is_shared = host_is_shared, .gone = ripc__death_told,
+		.share = host_share, .is_shared = host_is_shared, .spread = host_spread,
+		.gone = ripc__death_told,
 		.fault = host_fault, .page = ripc__page_show};
 	error = ripc__death_open(ctx);
 	error = error ? error : ripc__hints_open(ctx);

@@ -520,6 +520,17 @@ bool ripc__pool_is_shared(struct ripc__pool *pool, const struct ripc__shared *sh
 	return is;
 }
 
+void ripc__pool_spread(struct ripc__pool *pool, const struct ripc__shared *shared)
+{
+	struct slab *slab;
+
+	ripc__pool_lock(pool);
+	slab = ripc__map_get(&pool->chunks, chunk_of(shared->base));
+	if (slab && slab->share_id == shared->id)
+		slab->reader = MANY;
+	ripc__pool_unlock(pool);
+}
+
 size_t ripc__pool_room(struct ripc__pool *pool, const void *buf)
 {
 	struct place place;

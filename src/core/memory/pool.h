@@ -67,6 +67,8 @@ int ripc__pool_share(struct ripc__pool *pool, const void *buf, size_t len, uint6
  * also the sender of its bytes, the memory is kept for more bytes from that sender.
  */
 bool ripc__pool_is_shared(struct ripc__pool *pool, const struct ripc__shared *shared);
+/* A reader has shown the memory to others: once its buffer is freed, no other buffer is there. */
+void ripc__pool_spread(struct ripc__pool *pool, const struct ripc__shared *shared);
 /* Bytes from buf to the end of the block that contains buf; 0: no block of this pool. */
 size_t ripc__pool_room(struct ripc__pool *pool, const void *buf);
 /* Foreign memory: -EEXIST overlaps, -EINVAL empty or wraps, -ENOMEM; -ENOENT unknown. */

@@ -201,6 +201,15 @@ static bool item_copy(struct ripc_context *ctx, const void *bytes, struct iovec 
 	return true;
 }
 
+/* Memory of ours that has come back from who had it: the item is one more reference. */
+static bool item_own(struct ripc_context *ctx, void *mem, struct iovec *item)
+{
+	if (item->iov_len > ripc__pool_room(ctx->pool, mem) || ripc__pool_ref(ctx->pool, mem))
+		return false;
+	item->iov_base = mem;
+	return true;
+}
+
 /* Finds memory for one item, which begins at start. */
 static bool item_map(struct partner *partner, const struct wire_packet *announce, uint32_t i,
 		uint64_t start, struct iovec *item)
@@ -217,6 +226,8 @@ static bool item_map(struct partner *partner, const struct wire_packet *announce
 	if (device->ops->remote.map(device->port, partner->peer->route, &key, item->iov_len,
 		&mapping))
 		return false;
+	if (!mapping.handle)
+		return item_own(ctx, mapping.mem, item);
 	if (!note(ctx, device, &mapping, item->iov_len)) {
 		device->ops->remote.unmap(device->port, mapping.handle);
 		return false;

@@ -55,6 +55,11 @@ struct ripc__host {
 			struct ripc__shared *shared);
 	bool (*is_shared)(void *arg, const struct ripc__shared *shared);
 	/*
+	 * A reader has shown this memory, which share has found, to others. NULL: core does not
+	 * want to hear.
+	 */
+	void (*spread)(void *arg, const struct ripc__shared *shared);
+	/*
 	 * A source says from its poll or look that the kernel has told of the end of this context.
 	 * 0: an end may be near, look soon. NULL: core does not want to hear.
 	 */
@@ -182,7 +187,8 @@ struct ripc__mapping {
 	void *mem;       /* the range of the key */
 	void *base;      /* it lies in [base, base + base_len), whose other parts other keys show */
 	size_t base_len;
-	void *handle;    /* for unmap */
+	void *handle;    /* for unmap; NULL: mem lies in a buffer of our own that has come back, and
+	                    unmap is not called. Core takes a reference to it at once */
 };
 
 /*

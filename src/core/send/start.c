@@ -28,6 +28,8 @@ static void count_foreign(struct ripc_context *ctx, const struct ripc_send *requ
 {
 	bool foreign = false;
 
+	if (request->flags & RIPC_GIVE) /* in buffers, of the pool or of partners */
+		return;
 	for (uint32_t i = 0; i < request->n_items; i++)
 		foreign |= !ripc__pool_owns(ctx->pool, request->items[i].iov_base,
 			request->items[i].iov_len);

@@ -5,21 +5,36 @@
 #include <errno.h>
 #include <fcntl.h>
 
-static struct flock first_byte(void)
+static int byte_lock(int fd, off_t at)
 {
-	return (struct flock){.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1};
-}
-
-int ripc__pledge(int fd)
-{
-	struct flock lock = first_byte();
+	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = at, .l_len = 1};
 
 	return fcntl(fd, F_SETLK, &lock) ? -errno : 0;
 }
 
-bool ripc__is_pledged(int fd)
+static bool byte_is_locked(int fd, off_t at)
 {
-	struct flock lock = first_byte();
+	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = at, .l_len = 1};
 
 	return fcntl(fd, F_GETLK, &lock) || lock.l_type != F_UNLCK;
+}
+
+int ripc__pledge(int fd)
+{
+	return byte_lock(fd, 0);
+}
+
+bool ripc__is_pledged(int fd)
+{
+	return byte_is_locked(fd, 0);
+}
+
+int ripc__pledge_second(int fd)
+{
+	return byte_lock(fd, 1);
+}
+
+bool ripc__is_pledged_second(int fd)
+{
+	return byte_is_locked(fd, 1);
 }

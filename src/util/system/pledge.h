@@ -15,5 +15,8 @@
 int ripc__pledge(int fd);
 /* Does another process hold that lock? What cannot be told counts as held. */
 bool ripc__is_pledged(int fd);
+/* The same with the second byte, which is for another process. */
+int ripc__pledge_second(int fd);
+bool ripc__is_pledged_second(int fd);
 
 #endif

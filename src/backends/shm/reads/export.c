@@ -25,6 +25,8 @@
 #include "backends/shm/memory/segment.h"
 #include "backends/shm/shm.h"
 #include "util/bytes.h"
+#include "util/system/lease.h"
+#include "util/system/pledge.h"
 
 /* Makes a page and hands it over. */
 static int page_open(struct shm_out *out, enum shm_message type, bool read_only, void **page,
@@ -86,8 +88,37 @@ static int find_slab(const struct shm_exports *exports, uint64_t id)
 	return -ENOENT;
 }
 
-/* The index of a slab that the partner has, or gets now. */
-static int give_slab(struct shm_out *out, const struct ripc__shared *memory)
+/* As the partner does: our end shows, though a child of ours may have our sockets. */
+static int pledge_once(struct shm_exports *exports)
+{
+	int error = exports->is_pledged ? 0 : ripc__pledge_second(exports->claims_fd);
+
+	exports->is_pledged = !error;
+	return error;
+}
+
+/*
+ * Memory of another goes on with a lease, by which its owner sees that it is read, also when we are
+ * gone. The lease is the receiver's: we keep none.
+ */
+static int pass_slab(struct shm_out *out, uint32_t at, const struct ripc__shared *memory,
+		const struct shm_import *import)
+{
+	int error = pledge_once(out->exports), fd = import->fd;
+
+	if (!error && !import->is_lease)
+		fd = ripc__lease_make(import->fd);
+	if (error || fd < 0)
+		return error ? error : fd;
+	error = ripc__shm_send_memory(out->watch.fd, SHM_PASSED, at, memory->len, fd);
+	if (!import->is_lease)
+		close(fd);
+	return error;
+}
+
+/* The index of a slab that the partner has, or gets now. import: whose memory it is; NULL: ours. */
+static int give_slab(struct shm_out *out, const struct ripc__shared *memory,
+		const struct shm_import *import)
 {
 	struct shm_exports *exports = out->exports;
 	int found = find_slab(exports, memory->id), error;
@@ -102,8 +133,9 @@ static int give_slab(struct shm_out *out, const struct ripc__shared *memory)
 		return -EAGAIN;
 	if (exports->slabs[found].memory.id == memory->id)
 		return found;
-	error = ripc__shm_send_memory(out->watch.fd, SHM_SLAB, (uint32_t)found, memory->len,
-		memory->fd);
+	error = import ? pass_slab(out, (uint32_t)found, memory, import) :
+		ripc__shm_send_memory(out->watch.fd, SHM_SLAB, (uint32_t)found, memory->len,
+			memory->fd);
 	if (error)
 		return error;
 	ripc__shm_point("slab_sent");
@@ -123,12 +155,13 @@ static int draw_number(uint64_t *number)
 	do {
 		if (getrandom(number, sizeof(*number), 0) != sizeof(*number))
 			return -EIO;
-	} while (*number == 0);
+	} while (*number < SHM_KEY_LEAST);
 	return 0;
 }
 
-/* Enters a range in the table under a new number. */
-static int key_open(struct shm_out *out, const struct shm_entry *range, struct ripc__key *key)
+/* Enters a range of this memory in the table under a new number. */
+static int key_open(struct shm_out *out, const struct shm_entry *range,
+		const struct ripc__shared *memory, struct shm_import *import, struct ripc__key *key)
 {
 	struct shm_key *made = malloc(sizeof(*made));
 	int at = free_entry(out->exports), error = at < 0 ? at : draw_number(&key->key);
@@ -141,8 +174,11 @@ static int key_open(struct shm_out *out, const struct shm_entry *range, struct r
 		free(made);
 		return error;
 	}
-	*made = (struct shm_key){.out = out, .index = (uint32_t)at, .number = key->key};
+	*made = (struct shm_key){.out = out, .index = (uint32_t)at, .number = key->key,
+		.import = import, .memory = *memory};
 	list_init(&made->node);
+	if (import)
+		ripc__shm_import_ref(import);
 	entry = &out->exports->table->entries[at];
 	entry->slab = range->slab;
 	entry->offset = range->offset;
@@ -156,36 +192,50 @@ static int key_open(struct shm_out *out, const struct shm_entry *range, struct r
 	return 0;
 }
 
+/* The memory that may be shown to the receiver: ours, or another's that we have mapped. */
+static int find_memory(struct shm_out *out, const void *mem, size_t len,
+		struct ripc__shared *memory, struct shm_import **import)
+{
+	const struct ripc__host *host = &out->port->dev.host;
+	int error = host->share ? host->share(host->arg, mem, len, get64(out->name), memory) :
+		-EINVAL;
+
+	*import = NULL;
+	if (error != -EINVAL)
+		return error;
+	*import = ripc__shm_import_find(out->port, mem, len, memory);
+	return *import ? 0 : -EINVAL;
+}
+
 int ripc__shm_mem_open(void *state, void *peer, void *mem, size_t len, bool writable,
 		struct ripc__key *key)
 {
-	struct shm_device *dev = &((struct shm_port *)state)->dev;
 	struct shm_out *out = ((struct shm_peer *)peer)->out;
 	struct ripc__shared memory;
+	struct shm_import *import;
 	struct shm_entry range = {.len = len};
 	struct ripc__key made;
 	int error, slab;
 
 	if (writable)
 		return -EACCES;
-	error = ripc__shm_out_connect(out->port, out);
+	error = ripc__shm_out_connect(state, out);
 	/* Others are admitted to our rings, never to our memory. */
 	if (!error && out->uid != geteuid())
 		error = -EACCES;
 	if (!error)
-		error = dev->host.share ? dev->host.share(dev->host.arg, mem, len,
-			get64(out->name), &memory) : -EINVAL;
+		error = find_memory(out, mem, len, &memory, &import);
 	if (!error && !out->exports)
 		error = exports_open(out);
 	if (error)
 		return error;
 	ripc__shm_exports_trim(out);
-	slab = give_slab(out, &memory);
+	slab = give_slab(out, &memory, import);
 	if (slab < 0)
 		return slab;
 	range.slab = out->exports->slabs[slab].serial << 8 | (uint64_t)slab;
 	range.offset = (uint64_t)((uint8_t *)mem - memory.base);
-	error = key_open(out, &range, &made);
+	error = key_open(out, &range, &memory, import, &made);
 	if (!error)
 		*key = made;
 	return error;
@@ -205,11 +255,40 @@ static void entry_free(struct shm_exports *exports, uint32_t at)
 	exports->used &= ~(1ull << at);
 }
 
+static uint64_t claim_of(const struct shm_key *key)
+{
+	return atomic_load_explicit(&key->out->exports->claims->keys[key->index],
+		memory_order_acquire);
+}
+
 /* The partner says so; it can only keep from us what it was given. */
 static bool is_mapped(const struct shm_key *key)
 {
-	return !key->ended && atomic_load_explicit(&key->out->exports->claims->keys[key->index],
-		memory_order_acquire) == key->number;
+	return !key->ended && claim_of(key) == key->number;
+}
+
+/* The partner has let go of what it had mapped, or is gone, and others may read it. */
+static bool is_left(const struct shm_key *key)
+{
+	return key->ended || claim_of(key) == shm_claim_left(key->number);
+}
+
+/* Memory that the partner has shown to others is not used again. */
+static void tell_spread(const struct shm_port *port, const struct shm_key *key)
+{
+	const struct ripc__host *host = &port->dev.host;
+
+	if (!key->import && host->spread && (is_left(key) ||
+			claim_of(key) == shm_claim_passed(key->number)))
+		host->spread(host->arg, &key->memory);
+}
+
+/* is_left: others may read on what it showed. */
+static void key_free(struct shm_port *port, struct shm_key *key, bool is_left)
+{
+	if (key->import)
+		ripc__shm_import_unref(port, key->import, is_left);
+	free(key);
 }
 
 static int key_close(struct shm_port *port, const struct ripc__key *key)
@@ -221,9 +300,10 @@ static int key_close(struct shm_port *port, const struct ripc__key *key)
 	if (found->out) {
 		entry_close(found->out->exports, found->index);
 		ripc__shm_point("key_closed");
+		tell_spread(port, found);
 		entry_free(found->out->exports, found->index);
 	}
-	free(found);
+	key_free(port, found, false);
 	return 0;
 }
 
@@ -231,13 +311,12 @@ static int key_close(struct shm_port *port, const struct ripc__key *key)
  * In one step: a thread that looks for what came home finds it in the list, or said before that it
  * sleeps.
  */
-static bool handed_enter(struct shm_key *key)
+static bool handed_enter(struct shm_port *port, struct shm_key *key)
 {
-	struct shm_port *port = key->out->port;
 	bool entered;
 
 	ripc__mutex_lock(&port->handed_lock);
-	entered = is_mapped(key);
+	entered = is_mapped(key) || is_left(key);
 	if (entered)
 		list_append(&port->handed, &key->node);
 	ripc__mutex_unlock(&port->handed_lock);
@@ -252,17 +331,20 @@ static int key_hand(struct shm_port *port, const struct ripc__key *key, uint64_t
 {
 	struct shm_key *found = ripc__map_get(&port->dev.keys, key->key);
 
-	if (!found || !found->out)
+	if (!found || (!found->out && !found->ended))
 		return key_close(port, key);
-	entry_close(found->out->exports, found->index);
+	if (found->out)
+		entry_close(found->out->exports, found->index);
 	ripc__shm_point("hand_closed");
-	if (!handed_enter(found))
+	if (!handed_enter(port, found))
 		return key_close(port, key);
 	ripc__map_remove(&port->dev.keys, key->key);
 	found->cookie = cookie;
-	found->out->refs++; /* the link stays, so that its end tells of the partner's */
-	found->out->exports->n_handed++;
-	ripc__shm_clock_start(found->out->port);
+	if (found->out) {
+		found->out->refs++; /* the link stays, so that its end tells of the partner's */
+		found->out->exports->n_handed++;
+	}
+	ripc__shm_clock_start(port);
 	ripc__shm_point("handed");
 	return -EINPROGRESS;
 }
@@ -279,42 +361,68 @@ bool ripc__shm_any_home(struct shm_port *port)
 	bool any = false;
 
 	ripc__mutex_lock(&port->handed_lock);
-	list_for_each(node, &port->handed)
-		any |= !is_mapped(list_entry(node, struct shm_key, node));
+	list_for_each(node, &port->handed) {
+		const struct shm_key *key = list_entry(node, struct shm_key, node);
+
+		any |= !is_mapped(key) && !key->lingers;
+	}
 	ripc__mutex_unlock(&port->handed_lock);
 	return any;
 }
 
-static void handed_free(struct shm_key *key)
+static void handed_free(struct shm_port *port, struct shm_key *key)
 {
 	struct shm_peer peer = {key->out};
+	bool left = is_mapped(key) || is_left(key), had_entry = !key->ended;
 
-	ripc__mutex_lock(&key->out->port->handed_lock);
+	ripc__mutex_lock(&port->handed_lock);
 	list_remove(&key->node);
-	ripc__mutex_unlock(&key->out->port->handed_lock);
-	if (!key->ended) {
+	ripc__mutex_unlock(&port->handed_lock);
+	if (had_entry) {
 		entry_free(key->out->exports, key->index);
 		key->out->exports->n_handed--;
 	}
-	ripc__shm_peer_close(key->out->port, &peer);
-	free(key);
+	if (key->out)
+		ripc__shm_peer_close(port, &peer);
+	key_free(port, key, left);
+}
+
+/*
+ * Does nobody read it any more? Memory of another is its owner's to look after, who hears from us
+ * that others may read on. No leases tell us when they end: we look again by the clock.
+ */
+static bool is_home(struct shm_port *port, struct shm_key *key)
+{
+	bool lingers;
+
+	if (is_mapped(key) || (key->lingers && !port->look_leases))
+		return false;
+	tell_spread(port, key);
+	lingers = is_left(key) && !key->import && ripc__is_leased(key->memory.fd);
+	ripc__mutex_lock(&port->handed_lock);
+	key->lingers = lingers;
+	ripc__mutex_unlock(&port->handed_lock);
+	return !lingers;
 }
 
 uint32_t ripc__shm_come_home(struct shm_port *port, struct ripc__event *events, uint32_t n)
 {
+	bool look_again = false;
 	uint32_t filled = 0;
 
 	list_for_each_safe(node, &port->handed) {
 		struct shm_key *key = list_entry(node, struct shm_key, node);
 
-		if (filled == n || is_mapped(key))
+		look_again |= filled == n;
+		if (filled == n || !is_home(port, key))
 			continue;
 		ripc__shm_point("came_home");
 		events[filled++] = (struct ripc__event){.kind = RIPC_EV_FENCED,
 			.cookie = key->cookie};
-		handed_free(key);
+		handed_free(port, key);
 		ripc__shm_point("home_settled");
 	}
+	port->look_leases &= look_again;
 	port->freed |= filled > 0;
 	return filled;
 }
@@ -322,7 +430,17 @@ uint32_t ripc__shm_come_home(struct shm_port *port, struct ripc__event *events, 
 void ripc__shm_handed_free(struct shm_port *port)
 {
 	while (!list_empty(&port->handed))
-		handed_free(list_entry(port->handed.next, struct shm_key, node));
+		handed_free(port, list_entry(port->handed.next, struct shm_key, node));
+}
+
+void ripc__shm_keys_free(struct shm_port *port)
+{
+	struct shm_key *key;
+	uint32_t at = 0;
+
+	while ((key = ripc__map_next(&port->dev.keys, &at)))
+		key_free(port, key, key->ended);
+	ripc__map_free(&port->dev.keys);
 }
 
 void ripc__shm_exports_end(struct shm_out *out)
@@ -335,10 +453,12 @@ void ripc__shm_exports_end(struct shm_out *out)
 		uint64_t number = atomic_load(&exports->table->entries[i].key);
 		struct shm_key *key = number ? ripc__map_get(&out->port->dev.keys, number) : NULL;
 
-		if (key) {
-			entry_close(exports, i);
-			key->out = NULL;
-		}
+		if (!key)
+			continue;
+		entry_close(exports, i);
+		tell_spread(out->port, key);
+		key->ended = is_mapped(key) || is_left(key);
+		key->out = NULL;
 	}
 	/* From then on nobody looks at its claims. */
 	ripc__mutex_lock(&out->port->handed_lock);
@@ -357,14 +477,50 @@ void ripc__shm_exports_end(struct shm_out *out)
 	out->port->dev.n_exports--;
 }
 
+/* The descriptor is the pool's, and valid as long as the memory is shared. */
+static const struct ripc__shared *exported_to(const struct shm_out *out, int fd)
+{
+	const struct ripc__host *host = &out->port->dev.host;
+
+	for (uint32_t i = 0; out->exports && i < SHM_SLABS; i++) {
+		const struct ripc__shared *memory = &out->exports->slabs[i].memory;
+
+		if (memory->id && !ripc__shm_import_is_id(memory->id) &&
+				host->is_shared(host->arg, memory) &&
+				ripc__is_same_file(memory->fd, fd))
+			return memory;
+	}
+	return NULL;
+}
+
+const struct ripc__shared *ripc__shm_exported(struct shm_port *port, int fd)
+{
+	const struct ripc__shared *found = NULL;
+	struct shm_out *out;
+	uint32_t at = 0;
+
+	while (!found && (out = ripc__map_next(&port->outs, &at))) {
+		for (; out && !found; out = out->next)
+			found = exported_to(out, fd);
+	}
+	return found;
+}
+
+static bool is_there(const struct shm_port *port, const struct ripc__shared *memory)
+{
+	const struct ripc__host *host = &port->dev.host;
+
+	return ripc__shm_import_is_id(memory->id) ? ripc__shm_import_is_there(port, memory) :
+		host->is_shared(host->arg, memory);
+}
+
 void ripc__shm_exports_trim(struct shm_out *out)
 {
 	struct shm_exports *exports = out->exports;
-	const struct ripc__host *host = &out->port->dev.host;
 
 	for (uint32_t i = 0; exports && i < SHM_SLABS; i++) {
 		if (!exports->slabs[i].memory.id ||
-				host->is_shared(host->arg, &exports->slabs[i].memory))
+				is_there(out->port, &exports->slabs[i].memory))
 			continue;
 		if (ripc__shm_send_memory(out->watch.fd, SHM_SLAB, i, 0, -1) == 0) {
 			exports->slabs[i].memory.id = 0;

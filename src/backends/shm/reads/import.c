@@ -70,20 +70,6 @@ static bool take_claims(struct shm_imports *imports, int *fd)
 	return true;
 }
 
-static void import_put(struct shm_port *port, struct shm_import *import)
-{
-	if (!import || --import->refs > 0)
-		return;
-	port->import_bytes -= import->len;
-	port->n_imports--;
-	if (import->imports) {
-		import->imports->bytes -= import->len;
-		import->imports->n_mapped--;
-	}
-	ripc__shm_segment_unmap(import->memory, import->len);
-	free(import);
-}
-
 /*
  * May the link have another slab of len bytes mapped? What core holds of slabs that the partner
  * has replaced counts, too. A link has at most half of what the others leave, and no more slabs
@@ -99,21 +85,29 @@ static bool has_room(const struct shm_port *port, const struct shm_imports *impo
 		imports->bytes <= bytes_max - len;
 }
 
-/* Honest holders have filled a buffer before they show it: what is behind a hole is not read. */
-static int import_make(struct shm_imports *imports, uint64_t len, int fd,
-		struct shm_import **import)
+/*
+ * Honest holders have filled a buffer before they show it: what is behind a hole is not read. The
+ * descriptor is kept where it can be: a lease must be.
+ */
+static int import_make(struct shm_port *port, struct shm_imports *imports, uint64_t len,
+		bool is_lease, int *fd, struct shm_import **import)
 {
 	struct shm_import *made = calloc(1, sizeof(*made));
-	int error = !made ? -ENOMEM : fd < 0 ? -EMFILE : 0;
+	bool keep = ripc__shm_may_keep(port, *fd);
+	int error = !made ? -ENOMEM : *fd < 0 || (is_lease && !keep) ? -EMFILE : 0;
 
 	if (!error) {
-		made->len = len;
-		error = ripc__shm_segment_map_filled(fd, &made->len, &made->memory);
+		made->len = made->file_len = len;
+		error = ripc__shm_segment_map_filled(*fd, &made->len, &made->memory);
 	}
 	if (error) {
 		free(made);
 		return error;
 	}
+	made->fd = keep ? *fd : -1;
+	*fd = keep ? -1 : *fd;
+	port->n_kept += keep;
+	made->is_lease = is_lease;
 	made->refs = 1;
 	made->serial = imports->last_serial;
 	made->imports = imports;
@@ -121,24 +115,29 @@ static int import_make(struct shm_imports *imports, uint64_t len, int fd,
 	return 0;
 }
 
-static bool take_slab(struct shm_port *port, struct shm_imports *imports, uint32_t at,
-		uint64_t len, int fd)
+static bool take_slab(struct shm_port *port, struct shm_imports *imports,
+		const struct shm_received *received, uint64_t len, bool is_lease, int *fd)
 {
+	uint32_t at = received->number;
 	int error;
 
-	import_put(port, imports->slabs[at]);
+	ripc__shm_import_put(port, imports->slabs[at]);
 	imports->slabs[at] = NULL;
 	imports->last_serial++;
 	ripc__shm_point("slab_dropped");
-	if (len == 0 || !has_room(port, imports, len))
+	if (len == 0 || !has_room(port, imports, len) || (is_lease && !imports->claims))
 		return true;
-	error = import_make(imports, len, fd, &imports->slabs[at]);
+	error = import_make(port, imports, len, is_lease, fd, &imports->slabs[at]);
 	if (error)
 		return error != -EBADMSG;
 	port->import_bytes += imports->slabs[at]->len;
 	port->n_imports++;
 	imports->bytes += imports->slabs[at]->len;
 	imports->n_mapped++;
+	imports->n_leases += is_lease;
+	port->n_leases += is_lease;
+	if (is_lease)
+		ripc__shm_clock_start(port);
 	ripc__shm_point("slab_mapped");
 	return true;
 }
@@ -166,7 +165,8 @@ bool ripc__shm_import(struct shm_port *port, struct shm_in *in, enum shm_message
 	else if (type == SHM_CLAIMS)
 		sound = take_claims(in->imports, &fd);
 	else
-		sound = take_slab(port, in->imports, received->number, get64(bytes), fd);
+		sound = take_slab(port, in->imports, received, get64(bytes), type == SHM_PASSED,
+			&fd);
 close_memory:
 	if (fd >= 0)
 		close(fd);
@@ -190,11 +190,17 @@ void ripc__shm_imports_end(struct shm_port *port, struct shm_in *in)
 
 		if (grip->in == in) {
 			grip->in = NULL;
-			grip->import->imports = NULL;
+			ripc__shm_import_detach(port, grip->import);
 		}
 	}
+	list_for_each(node, &port->passed) {
+		struct shm_import *import = list_entry(node, struct shm_import, node);
+
+		if (import->imports == in->imports)
+			ripc__shm_import_detach(port, import);
+	}
 	for (uint32_t i = 0; i < SHM_SLABS; i++)
-		import_put(port, in->imports->slabs[i]);
+		ripc__shm_import_put(port, in->imports->slabs[i]);
 	if (in->imports->table)
 		ripc__shm_segment_unmap(in->imports->table, SHM_TABLE_LEN);
 	if (in->imports->claims) {
@@ -366,6 +372,7 @@ int ripc__shm_map(void *state, void *peer, const struct ripc__key *key, size_t l
 {
 	struct shm_port *port = state;
 	struct shm_grip *grip = malloc(sizeof(*grip));
+	const struct ripc__shared *own;
 	_Atomic uint64_t *claim;
 	const uint8_t *mem;
 
@@ -376,6 +383,14 @@ int ripc__shm_map(void *state, void *peer, const struct ripc__key *key, size_t l
 	if (!claim || atomic_load(claim) == key->key) {
 		free(grip);
 		return -EACCES;
+	}
+	own = grip->import->is_lease ? ripc__shm_exported(port, grip->import->fd) : NULL;
+	if (own) {
+		/* The partner holds it as long as the key is valid. */
+		*mapping = (struct ripc__mapping){.mem = own->base +
+			(mem - (const uint8_t *)grip->import->memory)};
+		free(grip);
+		return 0;
 	}
 	ripc__shm_point("map_located");
 	atomic_store(claim, key->key);
@@ -389,6 +404,7 @@ int ripc__shm_map(void *state, void *peer, const struct ripc__key *key, size_t l
 	ripc__shm_point("map_confirmed");
 	grip->key = *key;
 	grip->import->refs++;
+	grip->import->n_grips++;
 	list_append(&port->grips, &grip->node);
 	ripc__shm_point("mapped");
 	*mapping = (struct ripc__mapping){.mem = (void *)mem, .base = grip->import->memory,
@@ -396,22 +412,41 @@ int ripc__shm_map(void *state, void *peer, const struct ripc__key *key, size_t l
 	return 0;
 }
 
+/* The last claim of a slab says for all. */
+static uint64_t claim_after(const struct shm_import *import, uint64_t key)
+{
+	if (import->n_grips == 0 && (import->left || import->n_keys))
+		return shm_claim_left(key);
+	return import->passed ? shm_claim_passed(key) : 0;
+}
+
+/* Others who have it mapped, and do not read it, must let go of it: its owner waits for them. */
+static void take_back(struct shm_port *port, struct shm_import *import)
+{
+	import->left = false;
+	import->id = 0;
+	port->freed = true;
+}
+
 void ripc__shm_unmap(void *state, void *handle)
 {
 	struct shm_port *port = state;
 	struct shm_grip *grip = handle;
 
+	grip->import->n_grips--;
 	if (grip->in) {
 		_Atomic uint64_t *claim = &grip->in->imports->claims->keys[grip->key.address];
 
 		ripc__shm_point("unmap_begun");
 		if (atomic_load(claim) == grip->key.key)
-			atomic_store(claim, 0);
+			atomic_store(claim, claim_after(grip->import, grip->key.key));
 		ripc__shm_point("unclaimed");
 		ripc__shm_out_rouse(port, grip->in->from.blob + 8);
 	}
+	if (grip->import->n_grips == 0 && grip->import->left)
+		take_back(port, grip->import);
 	list_remove(&grip->node);
-	import_put(port, grip->import);
+	ripc__shm_import_put(port, grip->import);
 	ripc__shm_point("unmapped");
 	free(grip);
 }

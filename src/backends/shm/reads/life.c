@@ -51,6 +51,7 @@ void ripc__shm_clock_strike(struct shm_port *port)
 	while (read(port->clock.fd, &strikes, sizeof(strikes)) < 0 && errno == EINTR)
 		;
 	port->clock_runs = false;
+	port->look_leases = true;
 	while ((out = ripc__map_next(&port->outs, &at))) {
 		for (; out; out = out->next) {
 			if (!is_dead(out))
@@ -60,6 +61,6 @@ void ripc__shm_clock_strike(struct shm_port *port)
 			shm_out_die(out, -ECONNRESET);
 		}
 	}
-	if (!list_empty(&port->handed) || port->n_silent || port->n_offered)
+	if (!list_empty(&port->handed) || port->n_silent || port->n_offered || port->n_leases)
 		ripc__shm_clock_start(port);
 }

@@ -472,6 +472,23 @@ START_TEST(share__again_with_its_sender)
 }
 END_TEST
 
+/* When the sender has shown it to others, they must not see what comes next from the sender. */
+START_TEST(share__spread_by_its_sender)
+{
+	uint8_t *buf;
+
+	open_pool(0);
+	buf = come(READER);
+	ck_assert_int_eq(show(buf, READER), 0);
+	ripc__pool_spread(pool, &shown);
+	give(buf);
+	ck_assert(!ripc__pool_is_shared(pool, &shown));
+	ripc__pool_spread(pool, &shown); /* too late */
+	ck_assert_uint_eq(stats().taken, 0);
+	close_pool();
+}
+END_TEST
+
 /* Memory that held others' bytes is cleared for the next buffer, once one was to be shown. */
 START_TEST(share__after_others)
 {
@@ -750,6 +767,7 @@ int main(void)
 		alloc__big_ones_are_used_again,
 		fault__as_far_as_asked, free__idle_memory_is_bounded, alloc__no_descriptors,
 		promise__takes_no_memory, promise__beside_others, share__again_with_its_sender,
+		share__spread_by_its_sender,
 		share__after_others,
 		share__not_with_others, turn__gives_idle_memory_back, register__pieces,
 		register__refused, register__unreadable, register__many_in_any_order,

@@ -569,7 +569,8 @@ START_TEST(give__goes_on)
 	ck_assert_int_eq(ripc_sendmsg(world.svc[1], &send, NULL), 0);
 	ripc_msg_free(msg);
 	back = take(&world, 0);
-	ck_assert_ptr_null(back->places);
+	/* By the loop it goes as a copy; over shared memory it is the owner's own buffer again. */
+	ck_assert_int_eq(back->places == NULL, world.is_loop);
 	check_bytes(&back->items[0], LEN, 8);
 	ripc_msg_free(back);
 	back = take(&world, 1);

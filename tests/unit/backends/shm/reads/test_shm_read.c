@@ -15,6 +15,7 @@
 #include "backends/shm/shm.h"
 #include "core/memory/pool.h"
 #include "suite.h"
+#include "util/system/lease.h"
 
 #define SHM (&ripc__shm_backend)
 #define LEN (5u << 20) /* takes several steps */
@@ -616,6 +617,232 @@ START_TEST(import__too_many_held)
 }
 END_TEST
 
+/* ---- memory that others have given on ----------------------------------------------------- */
+
+static void send_passed(uint32_t at, uint64_t len, int fd)
+{
+	ck_assert_int_eq(ripc__shm_send_memory(holder.peer.out->watch.fd, SHM_PASSED, at, len, fd),
+		0);
+}
+
+/* An entry of the holder's table. */
+static struct ripc__key enter(uint64_t serial, uint32_t at, uint64_t offset, uint64_t len)
+{
+	struct shm_entry *entry = &holder.peer.out->exports->table->entries[SHM_KEYS - 1];
+	const struct ripc__key key = {.address = SHM_KEYS - 1, .key = 77};
+
+	entry->slab = serial << 8 | at;
+	entry->offset = offset;
+	entry->len = len;
+	atomic_store(&entry->key, key.key);
+	return key;
+}
+
+/* Memory that could be cut off, or that others can write, is not mapped, whoever it is from. */
+START_TEST(import__passed_memory_is_checked)
+{
+	static const struct {
+		int seals;
+		size_t len, said;
+		uint32_t at;
+	} lies[] = {
+		{0, 4096, 4096, 1},
+		{F_SEAL_SHRINK | F_SEAL_GROW, 4096, 4096, 1},
+		{F_SEAL_GROW | F_SEAL_FUTURE_WRITE, 4096, 4096, 1},
+		{F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE, 4096, 8192, 1},
+		{F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE, 4097, 4097, 1},
+		{F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE, 4096, 0, 1},
+		{F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE, 4096, 4096, SHM_SLABS},
+		{-1, 0, 4096, 1}, /* no memfd at all */
+	};
+	struct ripc__key key = open_key(given, LEN);
+	int fd = lies[_i].seals < 0 ? open("/dev/zero", O_RDONLY | O_CLOEXEC) :
+		memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	ck_assert_int_eq(read_all(&key, 0, LEN), 0);
+	if (lies[_i].len)
+		ck_assert_int_eq(pwrite(fd, given, lies[_i].len, 0), (ssize_t)lies[_i].len);
+	if (lies[_i].seals >= 0)
+		ck_assert_int_eq(fcntl(fd, F_ADD_SEALS, lies[_i].seals), 0);
+	send_passed(lies[_i].at, lies[_i].said, fd);
+	poll_both();
+	ck_assert_uint_eq(reader.port.n_ins, 0);
+	ck_assert_uint_eq(reader.port.n_imports, 0);
+	ck_assert_uint_eq(reader.port.n_kept, 0);
+	close(fd);
+}
+END_TEST
+
+/* Whatever the table says, nothing outside of what was given on is mapped. */
+START_TEST(map__passed_by_a_table_that_lies)
+{
+	static const struct {
+		uint64_t serial, offset, len;
+	} lies[] = {
+		{1, 0, 4096}, {3, 0, 4096}, {2, 4096, 1}, {2, 8192, 4096}, {2, UINT64_MAX, 16},
+		{2, UINT64_MAX - 10, 20}, {2, 0, 100}, {2, 1, 4096}, {2, 1ull << 40, 4096},
+	};
+	struct ripc__key key = open_key(given, LEN);
+	int fd = make_slab(4096), lease = ripc__lease_make(fd);
+	struct ripc__mapping mapping;
+
+	ck_assert_int_eq(read_all(&key, 0, LEN), 0);
+	send_passed(1, 4096, lease);
+	close(lease);
+	poll_both();
+	for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
+		key = enter(lies[i].serial, 1, lies[i].offset, lies[i].len);
+		ck_assert_int_eq(SHM->remote.map(&reader.port, &reader.peer, &key, 4096, &mapping),
+			-EACCES);
+	}
+	ck_assert(ripc__is_leased(fd));
+	key = enter(2, 1, 0, 4096);
+	ck_assert_int_eq(SHM->remote.map(&reader.port, &reader.peer, &key, 4096, &mapping), 0);
+	/* It stays leased as long as it is read, also when the link has ended. */
+	ripc__shm_out_cut(&holder.port, holder.peer.out);
+	while (reader.port.n_ins)
+		SHM->datagrams.poll(&reader.port, &(struct ripc__event){0}, 1, false);
+	ck_assert(ripc__is_leased(fd));
+	SHM->remote.unmap(&reader.port, mapping.handle);
+	ck_assert(!ripc__is_leased(fd));
+	ck_assert_uint_eq(reader.port.n_kept, 0);
+	close(fd);
+}
+END_TEST
+
+/* The reader's own memory, given back: it is found where it is, and no further than it goes. */
+START_TEST(map__own_memory)
+{
+	const size_t len = 1 << 20;
+	struct ripc__key key = open_key(given, LEN), own_key;
+	uint8_t *own = new_buffer(len);
+	struct ripc__mapping mapping;
+	int fd, lease;
+
+	ck_assert_int_eq(read_all(&key, 0, LEN), 0);
+	ck_assert_int_eq(SHM->mem.open(&reader.port, &reader.peer, own, len, false, &own_key), 0);
+	fd = reader.peer.out->exports->slabs[0].memory.fd;
+	lease = ripc__lease_make(fd);
+	ck_assert_int_ge(lease, 0);
+	send_passed(1, len, lease);
+	poll_both();
+	key = enter(2, 1, 4096, 100);
+	ck_assert_int_eq(SHM->remote.map(&reader.port, &reader.peer, &key, 100, &mapping), 0);
+	ck_assert_ptr_null(mapping.handle);
+	ck_assert_ptr_eq(mapping.mem, own + 4096);
+	ck_assert_uint_eq(atomic_load(&holder.peer.out->exports->claims->keys[SHM_KEYS - 1]), 0);
+	key = enter(2, 1, 4096, len);
+	ck_assert_int_eq(SHM->remote.map(&reader.port, &reader.peer, &key, len, &mapping),
+		-EACCES);
+	/* Memory that is not the reader's any more is another's. */
+	ck_assert_int_eq(SHM->mem.close(&reader.port, &own_key, RIPC_CLOSE_DONE, 0), 0);
+	ck_assert_int_eq(ripc__pool_free(pool, own), 0);
+	key = enter(2, 1, 0, len);
+	ck_assert_int_eq(SHM->remote.map(&reader.port, &reader.peer, &key, len, &mapping), 0);
+	ck_assert_ptr_nonnull(mapping.handle);
+	SHM->remote.unmap(&reader.port, mapping.handle);
+	close(lease);
+}
+END_TEST
+
+/* A lease whose descriptor cannot be kept is none: the bytes will be sent. The link goes on. */
+START_TEST(import__lease_cannot_be_kept)
+{
+	struct ripc__key key = open_key(given, LEN);
+	int fd = make_slab(4096), lease = ripc__lease_make(fd);
+
+	reader.port.n_kept = 100000;
+	ck_assert_int_eq(read_all(&key, 0, LEN), 0); /* this one needs none */
+	ck_assert_uint_eq(n_mapped(), 1);
+	send_passed(1, 4096, lease);
+	poll_both();
+	ck_assert_uint_eq(n_mapped(), 1);
+	reader.port.n_kept = 0;
+	send_passed(1, 4096, lease);
+	poll_both();
+	ck_assert_uint_eq(n_mapped(), 2);
+	ck_assert_uint_eq(reader.port.n_kept, 1);
+	close(lease);
+	close(fd);
+}
+END_TEST
+
+/* Is nothing of it home, and can the holder sleep? */
+static void expect_lingering(void)
+{
+	for (int polls = 0; polls < 200; polls++)
+		ck_assert_int_eq(SHM->datagrams.poll(&holder.port, &(struct ripc__event){0}, 1,
+			false), 0);
+	ck_assert(!ripc__shm_any_home(&holder.port));
+}
+
+/*
+ * The reader has let go, or (_i) is gone, and others may read: the memory comes home when they have
+ * ended, which the clock finds.
+ */
+START_TEST(come_home__after_others)
+{
+	struct ripc__mapping mapping = hand(5);
+	const struct shm_key *key = list_entry(holder.port.handed.next, struct shm_key, node);
+	int lease = ripc__lease_make(key->memory.fd);
+	struct ripc__event event;
+
+	ck_assert_int_ge(lease, 0);
+	if (_i)
+		ripc__shm_out_cut(&holder.port, holder.peer.out);
+	else
+		atomic_store(&holder.peer.out->exports->claims->keys[key->index],
+			shm_claim_left(key->number));
+	expect_lingering();
+	ripc__shm_clock_strike(&holder.port);
+	ck_assert(holder.port.clock_runs);
+	expect_lingering();
+	close(lease);
+	expect_lingering();
+	ripc__shm_clock_strike(&holder.port);
+	ck_assert_int_eq(SHM->datagrams.poll(&holder.port, &event, 1, false), 1);
+	ck_assert_int_eq(event.kind, RIPC_EV_FENCED);
+	ck_assert_uint_eq(event.cookie, 5);
+	SHM->remote.unmap(&reader.port, mapping.handle);
+}
+END_TEST
+
+/* The link ends after the reader has mapped it, and before the holder hands it over. */
+START_TEST(mem_close__others_have_it_when_the_link_ends)
+{
+	struct ripc__key key = open_key(given, LEN);
+	struct ripc__mapping mapping;
+	struct ripc__event event;
+	int lease;
+
+	ck_assert_int_eq(read_all(&key, 0, LEN), 0);
+	ck_assert_int_eq(SHM->remote.map(&reader.port, &reader.peer, &key, LEN, &mapping), 0);
+	lease = ripc__lease_make(holder.peer.out->exports->slabs[0].memory.fd);
+	ripc__shm_out_cut(&holder.port, holder.peer.out);
+	ck_assert_int_eq(SHM->mem.close(&holder.port, &key, RIPC_CLOSE_HAND, 6), -EINPROGRESS);
+	expect_lingering();
+	close(lease);
+	ripc__shm_clock_strike(&holder.port);
+	ck_assert_int_eq(SHM->datagrams.poll(&holder.port, &event, 1, false), 1);
+	ck_assert_uint_eq(event.cookie, 6);
+	SHM->remote.unmap(&reader.port, mapping.handle);
+}
+END_TEST
+
+static TCase *cases_of_passed(void)
+{
+	TCase *tcase = tcase_create("passed");
+
+	tcase_add_checked_fixture(tcase, set_up, tear_down);
+	tcase_add_loop_test(tcase, import__passed_memory_is_checked, 0, 8);
+	tcase_add_test(tcase, map__passed_by_a_table_that_lies);
+	tcase_add_test(tcase, map__own_memory);
+	tcase_add_test(tcase, import__lease_cannot_be_kept);
+	tcase_add_loop_test(tcase, come_home__after_others, 0, 2);
+	tcase_add_test(tcase, mem_close__others_have_it_when_the_link_ends);
+	return tcase;
+}
+
 int main(void)
 {
 	const TTest *const tests[] = {
@@ -640,5 +867,6 @@ int main(void)
 		NULL,
 	};
 
-	return suite_run_between("shm_read", tests, set_up, tear_down);
+	return suite_run_between("shm_read", tests, set_up, tear_down) |
+		suite_finish("shm_passed", cases_of_passed());
 }

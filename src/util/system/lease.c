@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Shared locks as leases. Keeps no state.
+ *
+ * Design notes. A lock of flock(2) belongs to what open(2) made, and to all copies of that
+ * descriptor: a lease is opened anew, so that the file's own descriptors have no part in it. Record
+ * locks (pledge.h) belong to a process, and cannot be sent along.
+ */
+#include "util/system/lease.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+int ripc__lease_make(int fd)
+{
+	char path[32];
+	int lease;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	lease = open(path, O_RDONLY | O_CLOEXEC);
+	if (lease < 0)
+		return -errno;
+	/* Where /proc is not what it seems, the path leads to another file. */
+	if (ripc__is_same_file(fd, lease) && flock(lease, LOCK_SH | LOCK_NB) == 0)
+		return lease;
+	close(lease);
+	return -EAGAIN;
+}
+
+bool ripc__is_leased(int fd)
+{
+	if (flock(fd, LOCK_EX | LOCK_NB))
+		return true;
+	flock(fd, LOCK_UN);
+	return false;
+}
+
+/* The kernel may use the number of a file again that is gone, but at another time. */
+bool ripc__is_same_file(int fd, int other)
+{
+	struct stat a, b;
+
+	return fstat(fd, &a) == 0 && fstat(other, &b) == 0 && a.st_dev == b.st_dev &&
+		a.st_ino == b.st_ino && a.st_size == b.st_size &&
+		a.st_ctim.tv_sec == b.st_ctim.tv_sec && a.st_ctim.tv_nsec == b.st_ctim.tv_nsec;
+}
