@@ -8,6 +8,7 @@
 #include "core/engine/wait.h"
 #include "core/group/fanout.h"
 #include "core/group/group.h"
+#include "core/message/ends.h"
 #include "core/message/lent.h"
 #include "core/message/returns.h"
 #include "core/partner/partner.h"
@@ -168,6 +169,18 @@ static int long_send_patient(struct ripc_service *svc, const struct ripc_send *r
 	return error == -ETIMEDOUT && was_nobody ? -ENOENT : error;
 }
 
+static int long_send_awaited(struct ripc_service *svc, const struct ripc_send *request)
+{
+	int error = ripc__ends_add(&svc->ends, request->cookie);
+
+	if (error)
+		return error;
+	error = long_send(svc, request, &(uint32_t){0});
+	if (error)
+		ripc__ends_remove(&svc->ends, request->cookie);
+	return error;
+}
+
 /* Some things go only to a group, and others only to a single service. */
 static bool may_go_to(const struct ripc_send *request)
 {
@@ -182,7 +195,7 @@ static int check_send(struct ripc_service *svc, const struct ripc_send *send,
 		struct ripc_send *request)
 {
 	const uint32_t known = RIPC_SEND_LONG | RIPC_NOWAIT | RIPC_GIVE | RIPC_ORDERED | RIPC_WAIT |
-		RIPC_LEAVE_SLOW;
+		RIPC_LEAVE_SLOW | RIPC_AWAITED;
 	int error = ripc__struct_take(request, sizeof(*request), send,
 		offsetof(struct ripc_send, reply_to));
 
@@ -196,6 +209,8 @@ static int check_send(struct ripc_service *svc, const struct ripc_send *send,
 	if (request->flags & RIPC_WAIT && (request->flags & RIPC_NOWAIT ||
 			request->to_incarnation))
 		return -EINVAL;
+	if (request->flags & RIPC_AWAITED && !(request->flags & RIPC_NOWAIT))
+		return -EINVAL;
 	return may_go_to(request) ? 0 : -EINVAL;
 }
 
@@ -207,7 +222,8 @@ static int send_checked(struct ripc_service *svc, const struct ripc_send *reques
 
 	if (error)
 		return error;
-	error = request->flags & RIPC_WAIT ? long_send_patient(svc, request, outcome) :
+	error = request->flags & RIPC_AWAITED ? long_send_awaited(svc, request) :
+		request->flags & RIPC_WAIT ? long_send_patient(svc, request, outcome) :
 		request->flags & RIPC_SEND_LONG ? long_send(svc, request, outcome) :
 		wire_is_group(request->to) ? ripc__group_short(svc, request) :
 		ripc__short_send(svc, request);
