@@ -28,7 +28,7 @@ struct ripc_request {
 	const struct ripc_buffer *returns; /* return buffers for the reply's items; the array is
 	                                      copied */
 	uint32_t n_items, n_returns;
-	uint32_t flags;                    /* RIPC_IDEMPOTENT, RIPC_GIVE */
+	uint32_t flags;                    /* RIPC_IDEMPOTENT, RIPC_GIVE, RIPC_AWAITED */
 	int32_t timeout_ms;                /* 0: the context's timeout_ms */
 };
 
@@ -87,11 +87,12 @@ RIPC_API int ripc_call(struct ripc_service *svc, const struct ripc_request *requ
 
 /*
  * Sends a request without waiting. 0: exactly one message of the kind RIPC_REPLY follows by
- * ripc_receive(). Until then the items and return buffers (not the arrays) must stay untouched,
- * also after ripc_cancel(). The message's fields request_cookie and cookie are the request's
- * cookie, status is what ripc_call() would return, and outcome is what ripc_call() would set
- * *outcome to. If no reply arrived, from is the ID of the request, and n_items is 0. ripc_receive()
- * hands it out after the messages that svc received before it. A negative return: no RIPC_REPLY
+ * ripc_receive(), or with RIPC_AWAITED (ripc_call(): -EINVAL) by ripc_receive_end(). Until then the
+ * items and return buffers (not the arrays) must stay untouched, also after ripc_cancel(). The
+ * message's fields request_cookie and cookie are the request's cookie, status is what ripc_call()
+ * would return, and outcome is what ripc_call() would set *outcome to. If no reply arrived, from
+ * is the ID of the request, and n_items is 0. ripc_receive() hands it out after the messages that
+ * svc received before it. A negative return: no RIPC_REPLY
  * follows, nothing was sent, and given references stay the caller's. If the service is closed
  * before the application has received the RIPC_REPLY, the library drops given references, whatever
  * the outcome is.

@@ -147,8 +147,9 @@ enum ripc_place {
 #define RIPC_ORDERED  16u /* only with SEND_LONG: handed out in the order of sending */
 #define RIPC_WAIT     32u /* only with SEND_LONG, not with NOWAIT: waits for a holder of the ID */
 #define RIPC_LEAVE_SLOW 64u /* only with SEND_LONG, to a group: see ripc_sendmsg() */
+#define RIPC_AWAITED  128u /* only with NOWAIT: ripc_receive_end() hands out the COMPLETION */
 
-/* ripc_request.flags (ripc/call.h), and ripc_msg.flags of a request */
+/* ripc_request.flags (ripc/call.h; there is RIPC_AWAITED, too), and ripc_msg.flags of a request */
 #define RIPC_IDEMPOTENT    1u /* the server may carry the request out more than once */
 #define RIPC_ASKED_SHORTLY 2u /* the request came as a short message; ripc_reply() needs this */
 /* ripc_msg.flags of a notice */
@@ -511,7 +512,8 @@ RIPC_API int ripc_send_long(struct ripc_service *svc, uint64_t to, const struct 
  * Sends a short or long message with all options. outcome may be NULL. Only a waiting long send
  * sets *outcome, also when the send fails.
  * With RIPC_NOWAIT (short message: -EINVAL), 0 means that the send is accepted: exactly one
- * COMPLETION with the cookie follows. Until then the items (not the array) must stay untouched. A
+ * COMPLETION with the cookie follows by ripc_receive(), or with RIPC_AWAITED by ripc_receive_end().
+ * Until then the items (not the array) must stay untouched. A
  * negative return means that no COMPLETION follows and nothing was sent. -EAGAIN: too much is in
  * progress to that partner, or to a member of that group (ripc/group.h); a NOTICE with cookie 0 and
  * status 0 says when to try again.
@@ -589,6 +591,23 @@ RIPC_API int ripc_cancel(struct ripc_service *svc, uint64_t cookie);
 RIPC_API int ripc_receive(struct ripc_service *svc, int timeout_ms, struct ripc_msg **msg);
 
 /*
+ * Waits up to timeout_ms (0: not at all, -1: for ever) for the end of one send or call, and takes
+ * that end: the COMPLETION of a RIPC_NOWAIT send, or the REPLY of a ripc_call_start(), that began
+ * with RIPC_AWAITED and this cookie. Only this function hands out such an end: ripc_receive() in
+ * any thread, and the descriptor of ripc_service_fd(), pass over it. Everything else stays in the
+ * queue, and delays no end. *msg is the caller's until ripc_msg_free(). The send or call goes on
+ * after -ETIMEDOUT, -EAGAIN and -EINTR: call again, or call ripc_cancel(), after which its end has
+ * the true outcome. A RIPC_AWAITED send meets no -EAGAIN: it waits for room as a waiting send does.
+ * Of several ends with one cookie, the oldest is taken.
+ *  -ENOENT     no send or call with this cookie and RIPC_AWAITED began, or its end was taken
+ *  -EAGAIN     not ended, timeout 0     -ETIMEDOUT  not ended in time
+ *  -ESHUTDOWN  the service is closed, and all memory that it was sending is the caller's
+ *  -EINTR      a signal (RIPC_INTERRUPTIBLE); ripc_wake() does not end this call
+ */
+RIPC_API int ripc_receive_end(struct ripc_service *svc, uint64_t cookie, int timeout_ms,
+		struct ripc_msg **msg);
+
+/*
  * Ends one ripc_receive() or ripc_ping() that waits in svc with -EINTR. If no call waits, the next
  * one that may wait ends at once, even if there are messages. Each wake ends one call. ripc_wake()
  * takes no lock and keeps errno: any thread and any signal handler may call it, as long as
@@ -596,9 +615,10 @@ RIPC_API int ripc_receive(struct ripc_service *svc, int timeout_ms, struct ripc_
  * that the waking thread wrote before ripc_wake(). Sends, ripc_call(), and calls that close or
  * drain are not ended, as they must report an outcome; ripc_cancel() ends sends and calls.
  * In a context with RIPC_INTERRUPTIBLE a signal that a thread handles while it waits in
- * ripc_receive(), ripc_ping(), ripc_resolve(), ripc_list() or ripc_lister_next() ends that call,
- * too, also with SA_RESTART. No signal during the call is missed. A signal just before the call
- * does not end the call, unless the signal's handler calls ripc_wake().
+ * ripc_receive(), ripc_receive_end(), ripc_ping(), ripc_resolve(), ripc_list() or
+ * ripc_lister_next() ends that call, too, also with SA_RESTART. No signal during the call is
+ * missed. A signal just before the call does not end the call, unless the signal's handler calls
+ * ripc_wake().
  */
 RIPC_API int ripc_wake(struct ripc_service *svc);
 

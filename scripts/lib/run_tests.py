@@ -243,6 +243,38 @@ def step_mutants(_):
     return Tally(programs=1, passed=found, failed=max(missed, 1), failures=[('mutants', output)])
 
 
+# The conformance suite on udp and shm: program, arguments. The others only with --full.
+MEMCHECKED = [('conformance-shm', []), ('conformance-udp', ['v4'])]
+MEMCHECKED_FULL = [('conformance-udp', ['other']), ('conformance-udp', ['v6']), ('calls-call', []),
+                   ('calls-call_many', []), ('calls-group_nets', []), ('conformance-rights', ['udp']),
+                   ('conformance-rights', ['shm'])]
+# A case forks: an error in a child ends it with this status, which fails the case.
+MEMCHECK = ['valgrind', '-q', '--error-exitcode=9', '--num-callers=25', '--leak-check=no']
+
+
+def memcheck(path, test):
+    name, arguments = test
+    command = [*MEMCHECK, os.path.join(path, 'tests/conformance', name), *arguments]
+    # Programs are 20 to 50 times as slow as without.
+    status, output = run(command, CK_DEFAULT_TIMEOUT='120', CK_TIMEOUT_MULTIPLIER='10')
+    return meson_log.count_program(' '.join(['memcheck', name, *arguments]), status == 0,
+                                   status == 77, output)
+
+
+def step_memcheck(options):
+    """valgrind's memcheck: reads of memory that is not initialised, which the sanitizers miss."""
+    if not shutil.which('valgrind'):
+        return Tally(skipped=[('memcheck', 'there is no valgrind')])
+    path, tally = build('gcc'), Tally()
+    tests = MEMCHECKED + (MEMCHECKED_FULL if options.full else [])
+    with concurrent.futures.ThreadPoolExecutor(processors()) as beside:
+        for of_test in beside.map(lambda test: memcheck(path, test), tests):
+            tally.add(of_test)
+    if not options.full:
+        tally.skipped.append(('memcheck of calls, groups, rights and IPv6', 'only with --full'))
+    return tally
+
+
 def step_speed(_):
     """Instructions of a message beside those of bench/baseline.json; no times."""
     if not shutil.which('valgrind'):
@@ -291,6 +323,7 @@ STEPS = [
     ('mutants', 'planted bugs are found', step_mutants),
     ('fuzz', 'fuzz targets', step_fuzz),
     ('repeat', 'threaded cases, repeated', step_repeat),
+    ('memcheck', 'valgrind, conformance of udp and shm', step_memcheck),
     ('speed', 'instructions of a message', step_speed),
     ('wheel', 'the Python package, installed', step_wheel),
     ('hw', 'soft RDMA in a guest', step_hw),
@@ -302,7 +335,7 @@ STEPS = [
 # What a step builds wholly, of what no step before it does.
 BUILT = {'address': 'address', 'clang': 'clang', 'sim': 'clang', 'fuzz': 'clang'}
 # They keep one processor busy: neighbours among them run beside one another.
-LIGHT = ('repeat', 'speed', 'wheel', 'hw')
+LIGHT = ('repeat', 'memcheck', 'speed', 'wheel', 'hw')
 
 
 def groups(steps):

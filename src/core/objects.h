@@ -14,6 +14,7 @@
 #include "core/base/budget.h"
 #include "core/base/log.h"
 #include "core/call/watch.h"
+#include "core/message/ends.h"
 #include "core/message/message.h"
 #include "core/net/backend.h"
 #include "core/net/env.h"
@@ -54,6 +55,7 @@ struct ripc_service {
 	uint64_t id, incarnation, stamp;
 	struct list queue;
 	uint32_t queued;
+	struct ends ends;          /* of awaited sends and calls */
 	uint32_t n_incoming;       /* being received */
 	uint64_t numbers;          /* all numbers up to this may have been used */
 	struct ripc__map partners; /* current partner by ID */

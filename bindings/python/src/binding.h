@@ -28,11 +28,13 @@
 #include <ripc/group.h>
 #include <ripc/keys.h>
 #include <ripc/ripc.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <structmember.h>
 
 #define NOTE_LEN 1024
+#define SLICE_MS 250 /* for which the main thread waits before it looks for signals */
 
 /* A ring. The node of a list that has no members leads to itself. */
 struct node {
@@ -61,7 +63,10 @@ struct context {
 	struct log *log;
 	uint32_t generation;           /* of the process that opened it: fork_generation then */
 	uint32_t busy;                 /* threads that are in a call of the context */
+	atomic_uint errands;           /* of it that have not ended (wait.c) */
+	int timeout_ms;                /* the default of sends and calls */
 	bool closing;                  /* close() was called */
+	bool ending;                   /* and nothing runs in it any more */
 	bool deferred;                 /* and has done all but to close ctx: somebody looks */
 };
 
@@ -93,12 +98,15 @@ struct service {
 	struct ripc_service *svc;      /* NULL: closed */
 	struct holds holds;
 	uint32_t busy;
+	atomic_uint errands;           /* of it that have not ended (wait.c) */
 	uint32_t wakes;                /* of wake(), not yet told */
+	uint32_t n_left;               /* sends and calls whose ends are to be collected */
 	bool closing;
 	uint8_t tries;                 /* see receive() */
 	bool often;                    /* a message was there when last looked for */
 	struct known to, from;         /* of the last send and the last from_id */
 	struct message *spare;         /* memory for the next Message; NULL: none */
+	struct ripc_msg *kept;         /* received when a signal came, for the next receive() */
 };
 
 struct message {
@@ -132,6 +140,7 @@ struct hold {
 	uint32_t generation, next_free;
 	uint8_t kind, n_items, n_returns; /* views that are still held */
 	bool given;                    /* each item has a reference, for RIPC_GIVE */
+	bool is_left;                  /* nobody waits for the end: it is collected */
 	uint64_t id;                   /* HOLD_WATCH: the ID that is watched */
 	PyObject *cookie;
 	Py_buffer *items, *returns;
@@ -229,6 +238,10 @@ uint64_t hold_take(struct holds *holds, enum hold_kind kind, PyObject *cookie,
 		struct items *items, struct items *returns);
 /* NULL: there is none, or not any more. */
 struct hold *hold_get(struct holds *holds, uint64_t cookie);
+/* The library's cookie of what is held at that place. */
+uint64_t hold_cookie(const struct holds *holds, uint32_t place);
+/* Gives the hold, which has no items, the views of items. 0; -1: no memory. */
+int hold_adopt(struct hold *hold, struct items *items);
 /* These may run any Python code, and the hold may be gone afterwards. */
 void hold_items_end(struct holds *holds, struct hold *hold);
 void hold_returns_end(struct holds *holds, struct hold *hold);
@@ -264,12 +277,69 @@ PyObject *context_list(PyObject *self, PyObject *timeout);
 PyObject *service_path(PyObject *self, PyObject *to);
 PyObject *module_probe(PyObject *module, PyObject *unused);
 
-/* ---- service.c, send.c, calls.c, windows.c --------------------------------------------- */
+/* ---- wait.c ---------------------------------------------------------------------------- */
 
 /* The monotonic clock. */
 int64_t now_ms(void);
-/* Of sends and calls that wait, and whose memory nobody has to hold. */
-#define COOKIE_OF_WAITING UINT32_MAX
+/* Until then; 0: it is over. */
+int left_ms(int64_t until_ms);
+/* For how long this thread waits before it looks for signals; timeout_ms -1: for ever. */
+int slice_ms(int timeout_ms);
+/* Lets other threads run for a while, less than a second. */
+void pause_ms(int ms);
+
+/* A send or call of RIPC_AWAITED. */
+struct awaited {
+	uint64_t cookie;            /* of its hold */
+	struct items *items;        /* what it is sent from; NULL: the hold has it */
+	bool given;                 /* RIPC_GIVE; for items */
+	enum ripc_outcome outcome;  /* set when end_await() fails */
+};
+
+/*
+ * Waits for the end; error is what the first ripc_receive_end() has returned. 0: *end is there.
+ * Else -1, and an exception was raised: by a handler, after which the send or call was cancelled,
+ * or because the service was closed. The hold has ended then, or has the items, and *items none.
+ */
+int end_await(struct service *service, struct awaited *awaited, int error, struct ripc_msg **end);
+/* Ends of sends and calls that nobody waited for any more: gives their memory back. */
+void ends_collect(struct service *service);
+/* An exception was raised when this was the outcome: its context tells. Returns NULL. */
+PyObject *outcome_note(enum ripc_outcome outcome);
+
+/*
+ * A call of the library that waits, made by a thread of its own while the main thread waits and
+ * looks for signals. Other threads make it themselves.
+ */
+struct errand {
+	int (*run)(struct errand *errand);   /* the call; without the GIL, as undo */
+	void (*undo)(struct errand *errand); /* nobody wants the result; or NULL: of a service */
+	PyObject *owner;             /* is kept until the end */
+	atomic_uint *running;        /* the owner's count of them; not guarded by the GIL */
+	struct ripc_context *ctx;
+	struct ripc_service *svc;
+	int timeout_ms, result;
+	uint64_t id, rtt_ns;
+	uint64_t *ids;               /* freed with it, as svcs */
+	struct ripc_service **svcs;
+	size_t n;
+	struct ripc_config cfg;
+	PyObject *strings;           /* keeps those of cfg; or NULL */
+	pthread_t thread;
+	int fd;                      /* readable when it has ended */
+	atomic_int state;
+};
+
+/* NULL: no memory, which was raised. */
+struct errand *errand_new(PyObject *owner, atomic_uint *running);
+/*
+ * 0: errand->result. -1: an exception was raised, and the errand is gone. A handler may have closed
+ * the owner meanwhile, and with it all that was opened there.
+ */
+int errand_run(struct errand *errand);
+void errand_end(struct errand *errand);
+
+/* ---- service.c, send.c, calls.c, windows.c --------------------------------------------- */
 
 PyObject *service_new(struct context *context, struct ripc_service *svc);
 struct ripc_service *service_use(struct service *service);

@@ -70,6 +70,8 @@ static int request_read(struct asking *asking, const struct argument *arguments)
 		items_release(&asking->items);
 		return -1;
 	}
+	if (asking->service->n_left)
+		ends_collect(asking->service);
 	if (!service_use(asking->service) || give_it(asking)) {
 		release(asking);
 		return -1;
@@ -111,28 +113,59 @@ static int hold_it(struct asking *asking, struct items *items, PyObject *cookie)
 	return 0;
 }
 
+static void items_end(struct asking *asking, enum ripc_outcome asked)
+{
+	if (asked == RIPC_NOT_DELIVERED)
+		keep_it(asking);
+	items_release(&asking->items);
+}
+
+/* Takes the end. */
+static PyObject *answer_of(struct asking *asking, struct ripc_msg *end)
+{
+	struct service *service = asking->service;
+	enum ripc_outcome asked = end->outcome;
+	int status = end->status;
+	PyObject *answer = status ? NULL : message_new(service, end);
+
+	if (status)
+		ripc_msg_free(end);
+	items_end(asking, asked);
+	hold_undo(&service->holds, asking->request.cookie);
+	if (!status && !answer)
+		return NULL;
+	if (PyErr_CheckSignals()) {
+		Py_XDECREF(answer);
+		return outcome_note(asked);
+	}
+	return status ? error_raise(status, (int)asked, answer_note(status, asked)) : answer;
+}
+
 static PyObject *call(struct asking *asking)
 {
 	struct service *service = asking->service;
 	struct ripc_service *svc = service->svc;
-	uint32_t asked = RIPC_NOT_DELIVERED;
+	struct awaited awaited = {.cookie = asking->request.cookie, .items = &asking->items,
+		.given = asking->request.flags & RIPC_GIVE};
+	int timeout_ms = slice_ms(-1), waited = 0, error;
 	PyThreadState *state = service_leave_python(service);
-	struct ripc_msg *msg = NULL;
-	PyObject *answer = NULL;
-	int error = ripc_call(svc, &asking->request, &msg, &asked);
+	struct ripc_msg *end = NULL;
 
-	service_enter_python(service, state);
+	error = ripc_call_start(svc, &asking->request);
 	if (!error)
-		answer = message_new(service, msg);
-	if (asked == RIPC_NOT_DELIVERED)
-		keep_it(asking);
-	items_release(&asking->items);
-	hold_undo(&service->holds, asking->request.cookie);
-	if (PyErr_CheckSignals()) {
-		Py_XDECREF(answer);
+		waited = ripc_receive_end(svc, awaited.cookie, timeout_ms, &end);
+	service_enter_python(service, state);
+	if (error) {
+		items_end(asking, RIPC_NOT_DELIVERED);
+		hold_undo(&service->holds, awaited.cookie);
+		return PyErr_CheckSignals() ? outcome_note(RIPC_NOT_DELIVERED) :
+			error_raise(error, RIPC_NOT_DELIVERED, NULL);
+	}
+	if (waited && end_await(service, &awaited, waited, &end)) {
+		items_end(asking, awaited.outcome);
 		return NULL;
 	}
-	return error ? error_raise(error, (int)asked, answer_note(error, asked)) : answer;
+	return answer_of(asking, end);
 }
 
 PyObject *service_call(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
@@ -147,8 +180,8 @@ PyObject *service_call(PyObject *self, PyObject *const *args, Py_ssize_t n, PyOb
 	if (arguments_read(&given, arguments, N_ARGUMENTS - 1, 2, 4) ||
 			request_read(&asking, arguments))
 		return NULL;
-	asking.request.cookie = COOKIE_OF_WAITING;
-	if (asking.returns.n && hold_it(&asking, NULL, NULL))
+	asking.request.flags |= RIPC_AWAITED;
+	if (hold_it(&asking, NULL, NULL))
 		return NULL;
 	return call(&asking);
 }

@@ -6,10 +6,12 @@
 #include "binding.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
-#include <time.h>
 
-#define CLOSE_MS 1000 /* of a context that nobody has closed */
+#define CLOSE_MS   1000 /* of a context that nobody has closed */
+#define TIMEOUT_MS 5000 /* of sends and calls, if the program names none */
+#define AT_ONCE    1024 /* services: so many are registered in the time of one */
 
 PyTypeObject *context_type;
 
@@ -81,12 +83,46 @@ static PyObject *open_failed(struct context *context, int error)
 	return error_raise(error, 0, note[0] ? note : NULL);
 }
 
+static int open_run(struct errand *errand)
+{
+	return ripc_open(&errand->cfg, &errand->ctx);
+}
+
+static void open_undo(struct errand *errand)
+{
+	if (!errand->result)
+		ripc_close(errand->ctx, 0);
+}
+
+/* Names of peers are asked for. Takes strings. 1: an exception was raised, context is gone. */
+static int open_it(struct context *context, const struct ripc_config *cfg, PyObject *strings)
+{
+	struct errand *errand = strings ? errand_new((PyObject *)context, &context->errands) : NULL;
+	int error = 1;
+
+	if (!errand) {
+		Py_XDECREF(strings);
+		Py_DECREF((PyObject *)context);
+		return 1;
+	}
+	errand->run = open_run;
+	errand->undo = open_undo;
+	errand->cfg = *cfg;
+	errand->strings = strings;
+	if (errand_run(errand)) {
+		Py_DECREF((PyObject *)context);
+		return 1;
+	}
+	error = errand->result;
+	context->ctx = error ? NULL : errand->ctx;
+	errand_end(errand);
+	return error;
+}
+
 static PyObject *context_new(PyTypeObject *type, PyObject *args, PyObject *names)
 {
 	struct ripc_config cfg = {.size = sizeof(cfg), .log = log_line};
-	struct ripc_context *ctx = NULL;
 	struct context *context;
-	PyThreadState *state;
 	int error;
 
 	if (config_read(args, names, &cfg))
@@ -101,17 +137,18 @@ static PyObject *context_new(PyTypeObject *type, PyObject *args, PyObject *names
 	context->log = cfg.log_arg;
 	context->registered = NULL;
 	context->busy = 0;
-	context->closing = context->deferred = false;
+	atomic_init(&context->errands, 0);
+	context->closing = context->ending = context->deferred = false;
+	context->timeout_ms = cfg.timeout_ms ? (int)cfg.timeout_ms : TIMEOUT_MS;
 	context->generation = fork_generation;
 	node_init(&context->services);
 	node_init(&context->memory);
-	state = PyEval_SaveThread(); /* names of peers are asked for */
-	error = ripc_open(&cfg, &ctx);
-	PyEval_RestoreThread(state);
+	error = open_it(context, &cfg, Py_BuildValue("(OO)", args, names ? names : Py_None));
+	if (error > 0)
+		return NULL;
 	if (error)
 		return open_failed(context, error);
 	log_opened(context->log);
-	context->ctx = ctx;
 	return (PyObject *)context;
 }
 
@@ -177,24 +214,28 @@ static void memory_end(struct context *context)
 	}
 }
 
-static void wait_until_left(struct context *context)
+/* -1: a signal's handler has raised an exception. */
+static int wait_until_left(struct context *context)
 {
-	const struct timespec briefly = {.tv_nsec = 1000000};
-
-	while (context->busy) {
-		PyThreadState *state = PyEval_SaveThread();
-
-		nanosleep(&briefly, NULL);
-		PyEval_RestoreThread(state);
+	while (context->busy || atomic_load(&context->errands)) {
+		pause_ms(1);
+		if (PyErr_CheckSignals())
+			return -1;
 	}
+	return 0;
 }
 
+/* 1: an exception was raised; close() can be called again, and goes on. */
 static int end(struct context *context, int timeout_ms)
 {
 	context->closing = true;
 	while (!none(&context->services))
 		service_end(container_of(context->services.next, struct service, node));
-	wait_until_left(context);
+	if (wait_until_left(context))
+		return 1;
+	if (context->ending)
+		return 0; /* by another thread */
+	context->ending = true;
 	memory_end(context);
 	if (none(&context->memory))
 		return close_now(context, timeout_ms);
@@ -205,7 +246,7 @@ static int end(struct context *context, int timeout_ms)
 static PyObject *context_close(PyObject *self, PyObject *const *args, Py_ssize_t n)
 {
 	struct context *context = (struct context *)self;
-	int timeout_ms;
+	int timeout_ms, error;
 
 	if (n > 1) {
 		PyErr_SetString(PyExc_TypeError, "close() takes a timeout, and no more");
@@ -213,9 +254,10 @@ static PyObject *context_close(PyObject *self, PyObject *const *args, Py_ssize_t
 	}
 	if (timeout_read(n ? args[0] : NULL, CLOSE_MS, &timeout_ms))
 		return NULL;
-	if (!context->ctx || context->closing || context_is_foreign(context))
+	if (!context->ctx || context->ending || context_is_foreign(context))
 		Py_RETURN_NONE;
-	return error_or_none(end(context, timeout_ms));
+	error = end(context, timeout_ms);
+	return error > 0 ? NULL : error_or_none(error);
 }
 
 static PyObject *context_leave(PyObject *self, PyObject *const *args, Py_ssize_t n)
@@ -248,24 +290,69 @@ static void context_dealloc(PyObject *self)
 
 /* ---- services -------------------------------------------------------------------------- */
 
+static int services_run(struct errand *errand)
+{
+	return ripc_services_open(errand->ctx, errand->ids, errand->n, 0, errand->svcs);
+}
+
+static void services_undo(struct errand *errand)
+{
+	for (size_t i = 0; errand->result > 0 && i < errand->n; i++)
+		if (errand->svcs[i])
+			ripc_service_close(errand->svcs[i]);
+}
+
+static int service_run(struct errand *errand)
+{
+	int error = ripc_service_open(errand->ctx, errand->id, 0, errand->svcs);
+
+	return error ? error : 1;
+}
+
+/* Registers n services, or (ids NULL) the one of this id. NULL: an exception was raised. */
+static struct errand *register_some(struct context *context, uint64_t id, const uint64_t *ids,
+		size_t n)
+{
+	struct errand *errand = context_use(context) ?
+		errand_new((PyObject *)context, &context->errands) : NULL;
+
+	if (!errand)
+		return NULL;
+	errand->run = ids ? services_run : service_run;
+	errand->undo = services_undo;
+	errand->ctx = context->ctx;
+	errand->id = id;
+	errand->n = n;
+	errand->svcs = PyMem_Calloc(n, sizeof(struct ripc_service *));
+	errand->ids = PyMem_Calloc(n, sizeof(*ids));
+	if (!errand->svcs || !errand->ids) {
+		errand_end(errand);
+		return (void *)PyErr_NoMemory();
+	}
+	if (ids)
+		memcpy(errand->ids, ids, n * sizeof(*ids));
+	return errand_run(errand) ? NULL : errand;
+}
+
 static PyObject *context_service(PyObject *self, PyObject *const *args, Py_ssize_t n)
 {
 	struct context *context = (struct context *)self;
-	struct ripc_context *ctx;
 	struct ripc_service *svc;
-	PyThreadState *state;
+	struct errand *errand;
 	uint64_t id = 0;
-	int error;
+	int result;
 
 	if (n > 0 && args[0] != Py_None && id_read(args[0], &id))
 		return NULL;
-	ctx = context_use(context);
-	if (!ctx)
+	errand = register_some(context, id, NULL, 1);
+	if (!errand)
 		return NULL;
-	state = context_leave_python(context);
-	error = ripc_service_open(ctx, id, 0, &svc);
-	context_enter_python(context, state);
-	return error ? error_raise(error, 0, NULL) : service_new(context, svc);
+	result = errand->result;
+	svc = errand->svcs[0];
+	errand_end(errand);
+	if (result < 0)
+		return error_raise(result, 0, NULL);
+	return context_use(context) ? service_new(context, svc) : NULL;
 }
 
 static int ids_read(PyObject *names, uint64_t *ids, Py_ssize_t n)
@@ -281,19 +368,57 @@ static int ids_read(PyObject *names, uint64_t *ids, Py_ssize_t n)
 	return 0;
 }
 
-static PyObject *services_list(struct context *context, struct ripc_service **svcs, Py_ssize_t n)
+/* Appends the services, or None where one was not registered. */
+static int services_append(struct context *context, PyObject *list, struct errand *errand)
 {
-	PyObject *list = PyList_New(n);
-
-	for (Py_ssize_t i = 0; list && i < n; i++) {
+	for (size_t i = 0; i < errand->n; i++) {
 		PyObject *service = Py_None;
+		int error;
 
-		if (svcs[i])
-			service = service_new(context, svcs[i]);
+		if (errand->svcs[i])
+			service = service_new(context, errand->svcs[i]);
 		else
 			Py_INCREF((PyObject *)service);
-		if (!service || PyList_SetItem(list, i, service))
-			Py_CLEAR(list); /* the rest ends with the context */
+		error = service ? PyList_Append(list, service) : -1;
+		Py_XDECREF(service);
+		if (error)
+			return -1; /* the rest ends with the context */
+	}
+	return 0;
+}
+
+/* Returns how many were registered; or the error of the last ones; INT_MIN: an exception. */
+static int services_open_some(struct context *context, const uint64_t *ids, size_t n,
+		PyObject *list)
+{
+	struct errand *errand = register_some(context, 0, ids, n);
+	int result = errand ? errand->result : INT_MIN;
+
+	if (errand && (!context_use(context) || services_append(context, list, errand)))
+		result = INT_MIN;
+	if (errand)
+		errand_end(errand);
+	return result;
+}
+
+static PyObject *services_open_all(struct context *context, const uint64_t *ids, size_t n)
+{
+	PyObject *list = PyList_New(0);
+	int error = 0;
+	bool any = false;
+
+	for (size_t at = 0; list && at < n; at += AT_ONCE) {
+		size_t some = n - at < AT_ONCE ? n - at : AT_ONCE;
+		int result = services_open_some(context, ids + at, some, list);
+
+		any |= result > 0;
+		error = result < 0 ? result : error;
+		if (result == INT_MIN)
+			Py_CLEAR(list);
+	}
+	if (list && !any && error) {
+		Py_CLEAR(list);
+		error_raise(error, 0, NULL);
 	}
 	return list;
 }
@@ -301,20 +426,13 @@ static PyObject *services_list(struct context *context, struct ripc_service **sv
 static PyObject *services_open(struct context *context, PyObject *names, Py_ssize_t n)
 {
 	uint64_t *ids = PyMem_Calloc((size_t)n + 1, sizeof(*ids));
-	struct ripc_service **svcs = PyMem_Calloc((size_t)n + 1, sizeof(struct ripc_service *));
 	PyObject *list = NULL;
 
-	if (!ids || !svcs) {
+	if (!ids)
 		PyErr_NoMemory();
-	} else if (!ids_read(names, ids, n) && context_use(context)) {
-		PyThreadState *state = context_leave_python(context);
-		int opened = ripc_services_open(context->ctx, ids, (size_t)n, 0, svcs);
-
-		context_enter_python(context, state);
-		list = opened < 0 ? error_raise(opened, 0, NULL) : services_list(context, svcs, n);
-	}
+	else if (!ids_read(names, ids, n))
+		list = services_open_all(context, ids, (size_t)n);
 	PyMem_Free(ids);
-	PyMem_Free(svcs);
 	return list;
 }
 
@@ -328,13 +446,36 @@ static PyObject *context_services(PyObject *self, PyObject *names)
 	return n ? services_open(context, names, n) : PyList_New(0);
 }
 
+typedef int finder(struct ripc_context *ctx, uint64_t id, int timeout_ms);
+
+/* In slices, after each of which the search goes on. 1: an exception was raised. */
+static int find_by(struct context *context, uint64_t id, int timeout_ms, finder *how)
+{
+	int64_t until_ms = now_ms() + timeout_ms;
+	bool nobody = false, more = true;
+	int error = 0;
+
+	while (more) {
+		int wait_ms = left_ms(until_ms);
+		PyThreadState *state = context_leave_python(context);
+
+		error = how(context->ctx, id, wait_ms < SLICE_MS ? wait_ms : SLICE_MS);
+		context_enter_python(context, state);
+		nobody |= error == -ENOENT;
+		if (PyErr_CheckSignals() || !context_use(context))
+			return 1;
+		more = left_ms(until_ms) && (error == -ETIMEDOUT || error == -EINTR ||
+			error == -EACCES || (error == -ENOENT && how == ripc_await));
+	}
+	if (error == -ETIMEDOUT || error == -EINTR)
+		return nobody ? -ENOENT : -ETIMEDOUT;
+	return error;
+}
+
 /* What ripc_resolve() and ripc_await() have in common. */
-static PyObject *find(PyObject *self, PyObject *const *args, Py_ssize_t n,
-		int (*how)(struct ripc_context *, uint64_t, int))
+static PyObject *find(PyObject *self, PyObject *const *args, Py_ssize_t n, finder *how)
 {
 	struct context *context = (struct context *)self;
-	struct ripc_context *ctx;
-	PyThreadState *state;
 	int timeout_ms, error;
 	uint64_t id;
 
@@ -342,17 +483,11 @@ static PyObject *find(PyObject *self, PyObject *const *args, Py_ssize_t n,
 		PyErr_SetString(PyExc_TypeError, "a service and perhaps a timeout are wanted");
 		return NULL;
 	}
-	if (id_read(args[0], &id) || timeout_read(n > 1 ? args[1] : NULL, 5000, &timeout_ms))
+	if (id_read(args[0], &id) || timeout_read(n > 1 ? args[1] : NULL, 5000, &timeout_ms) ||
+			!context_use(context))
 		return NULL;
-	ctx = context_use(context);
-	if (!ctx)
-		return NULL;
-	state = context_leave_python(context);
-	error = how(ctx, id, timeout_ms);
-	context_enter_python(context, state);
-	if (error == -EINTR && PyErr_CheckSignals())
-		return NULL;
-	return error_or_none(error);
+	error = find_by(context, id, timeout_ms, how);
+	return error > 0 ? NULL : error_or_none(error);
 }
 
 static PyObject *context_resolve(PyObject *self, PyObject *const *args, Py_ssize_t n)

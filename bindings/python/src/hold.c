@@ -69,7 +69,24 @@ uint64_t hold_take(struct holds *holds, enum hold_kind kind, PyObject *cookie,
 		items->n = 0;
 	if (returns)
 		returns->n = 0;
-	return (uint64_t)hold->generation << 32 | (place + 1);
+	return hold_cookie(holds, place);
+}
+
+uint64_t hold_cookie(const struct holds *holds, uint32_t place)
+{
+	return (uint64_t)holds->table[place].generation << 32 | (place + 1);
+}
+
+int hold_adopt(struct hold *hold, struct items *items)
+{
+	bool failed = false;
+
+	hold->items = views_take(items, &failed);
+	if (failed)
+		return -1;
+	hold->n_items = (uint8_t)items->n;
+	items->n = 0;
+	return 0;
 }
 
 struct hold *hold_get(struct holds *holds, uint64_t cookie)

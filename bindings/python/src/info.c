@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SLICE_MS  250 /* of list(): then it looks for signals */
 #define LIST_PAGE 64
 
 /* ---- the log --------------------------------------------------------------------------- */
@@ -208,12 +207,11 @@ static int list_slice(struct context *context, struct ripc_lister *lister, int64
 		PyObject *list)
 {
 	struct ripc_listing found[LIST_PAGE];
-	int64_t left_ms = until_ms - now_ms();
+	int more_ms = left_ms(until_ms), n;
 	PyThreadState *state;
-	int n;
 
 	state = context_leave_python(context);
-	n = ripc_lister_next(lister, left_ms < 0 ? 0 : left_ms < SLICE_MS ? (int)left_ms : SLICE_MS,
+	n = ripc_lister_next(lister, more_ms < SLICE_MS ? more_ms : SLICE_MS,
 		found, LIST_PAGE, sizeof(found[0]));
 	context_enter_python(context, state);
 	if (n > 0)
@@ -222,7 +220,7 @@ static int list_slice(struct context *context, struct ripc_lister *lister, int64
 		error_raise(n, 0, NULL);
 		return -1;
 	}
-	return PyErr_CheckSignals() ? -1 : left_ms > 0;
+	return PyErr_CheckSignals() ? -1 : more_ms > 0;
 }
 
 /* A handler of a signal, or another thread, may close the context meanwhile, with the lister. */

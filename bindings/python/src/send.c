@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Sending. A short message is gone when the call returns. What a long one is sent from is held
- * until its fate is known, which may be after the call: then a COMPLETION or NOTICE ends it.
+ * until its fate is known, which may be after the call: then its COMPLETION ends it.
  */
 #include "binding.h"
 
 #include <errno.h>
+
+#define AGAIN_MS 20 /* until a send that found nobody is begun anew (wait=True) */
 
 #define LARGE 65536u /* bytes from which on other threads may run meanwhile */
 
@@ -54,23 +56,93 @@ static void end_of(struct sending *sending, enum ripc_outcome outcome)
 		items_keep(sending->service->context, hold->items, hold->n_items);
 	if (outcome == RIPC_NOT_DELIVERED)
 		hold_end(holds, hold);
-	else if (outcome == RIPC_DELIVERED)
+	else
 		hold_items_end(holds, hold);
+}
+
+/* How it ended; outcome 0: an exception was raised, and the hold has ended. */
+struct ended {
+	int error;
+	enum ripc_outcome outcome;
+};
+
+/* Sends, and waits for the end. */
+static struct ended send_once(struct sending *sending)
+{
+	struct service *service = sending->service;
+	struct ripc_service *svc = service->svc;
+	struct awaited awaited = {.cookie = sending->send.cookie};
+	int timeout_ms = slice_ms(-1), waited = 0, error;
+	PyThreadState *state = service_leave_python(service);
+	struct ripc_msg *end = NULL;
+	struct ended ended;
+
+	error = ripc_sendmsg(svc, &sending->send, NULL);
+	if (!error)
+		waited = ripc_receive_end(svc, awaited.cookie, timeout_ms, &end);
+	service_enter_python(service, state);
+	if (error)
+		return (struct ended){error, RIPC_NOT_DELIVERED};
+	if (waited && end_await(service, &awaited, waited, &end))
+		return (struct ended){0, 0};
+	ended = (struct ended){end->status, end->outcome};
+	ripc_msg_free(end);
+	return ended;
+}
+
+static bool found_nobody(const struct ended *ended)
+{
+	return ended->error == -ENOENT && ended->outcome == RIPC_NOT_DELIVERED;
+}
+
+/* Begins anew while nobody has the ID, until the deadline. */
+static struct ended send_patiently(struct sending *sending)
+{
+	struct ripc_send *send = &sending->send;
+	int timeout_ms = send->timeout_ms ? send->timeout_ms :
+		sending->service->context->timeout_ms;
+	int64_t until_ms = now_ms() + timeout_ms;
+	struct ended ended;
+	bool was_nobody = false;
+
+	for (;;) {
+		send->timeout_ms = left_ms(until_ms) ? left_ms(until_ms) : 1;
+		ended = send_once(sending);
+		if (!found_nobody(&ended) || !left_ms(until_ms))
+			break;
+		was_nobody = true;
+		pause_ms(AGAIN_MS);
+		if (PyErr_CheckSignals() || !service_use(sending->service))
+			break; /* which is raised below */
+	}
+	if (ended.error == -ETIMEDOUT && was_nobody)
+		ended.error = -ENOENT;
+	return ended;
+}
+
+/* An exception is raised already, or comes from the handler of a signal. */
+static bool is_interrupted(void)
+{
+	return PyErr_Occurred() || PyErr_CheckSignals();
 }
 
 static PyObject *send_waiting(struct sending *sending)
 {
-	uint32_t outcome = RIPC_NOT_DELIVERED;
-	struct ripc_service *svc = sending->service->svc;
-	PyThreadState *state = service_leave_python(sending->service);
-	int error = ripc_sendmsg(svc, &sending->send, &outcome);
+	struct ripc_send *send = &sending->send;
+	bool patient = send->flags & RIPC_WAIT && !send->to_incarnation; /* else -EINVAL */
+	struct ended ended;
 
-	service_enter_python(sending->service, state);
-	end_of(sending, error ? outcome : RIPC_DELIVERED);
-	if (PyErr_CheckSignals())
+	send->flags |= RIPC_NOWAIT | RIPC_AWAITED;
+	if (patient)
+		send->flags &= ~(uint32_t)RIPC_WAIT;
+	ended = patient ? send_patiently(sending) : send_once(sending);
+	if (!ended.outcome)
 		return NULL;
-	if (error)
-		return error_raise(error, (int)outcome, NULL);
+	end_of(sending, ended.outcome);
+	if (is_interrupted())
+		return outcome_note(ended.outcome);
+	if (ended.error)
+		return error_raise(ended.error, (int)ended.outcome, NULL);
 	Py_RETURN_NONE;
 }
 
@@ -115,9 +187,13 @@ static PyObject *send_held(struct sending *sending)
 {
 	struct ripc_send *send = &sending->send;
 	struct holds *holds = &sending->service->holds;
-	bool give = send->flags & RIPC_GIVE, open = service_use(sending->service) != NULL;
-	int error = give && open ? items_give(sending->service->context, &sending->items) : 0;
+	bool give = send->flags & RIPC_GIVE, open;
+	int error;
 
+	if (sending->service->n_left)
+		ends_collect(sending->service);
+	open = service_use(sending->service) != NULL;
+	error = give && open ? items_give(sending->service->context, &sending->items) : 0;
 	if (!open || error) {
 		items_release(&sending->items);
 		items_release(&sending->returns);
@@ -239,7 +315,7 @@ int cookie_matches(struct holds *holds, uint32_t place, PyObject *cookie)
 static int cancel(struct service *service, uint32_t place)
 {
 	struct hold *hold = &service->holds.table[place];
-	uint64_t number = (uint64_t)hold->generation << 32 | (place + 1);
+	uint64_t number = hold_cookie(&service->holds, place);
 	struct ripc_service *svc = service->svc;
 	PyThreadState *state;
 	int error;

@@ -2,11 +2,9 @@
 /*
  * Service: one registered ID. Here is its life, and receiving.
  *
- * Design notes. Python runs the handlers of signals in the main thread, between two of its own
- * instructions. So a receive() of the main thread waits for a quarter of a second at a time and
- * looks for signals between: Ctrl-C is never missed, also one that comes just before it waits, and
- * a wait costs no system call more. With Context(interruptible=True) a signal ends the wait at
- * once. What waits in close()'s way is woken, and what sends there is cancelled.
+ * Design notes. What waits in close()'s way is woken, and what sends there is cancelled, so that it
+ * can tell the outcome; what has not ended a little later ends with the service. A message that
+ * comes together with a signal whose handler raises is kept for the next receive().
  */
 #include "binding.h"
 
@@ -14,9 +12,9 @@
 #include <sched.h>
 #include <time.h>
 
-#define SLICE_MS    250
 #define TRY_EVERY   8   /* of the receives that wait, one looks with the GIL before */
 #define YIELD_EVERY 8   /* of the looks of look(): others may need our processor */
+#define POLITELY_MS 250 /* for which close() lets others end by themselves */
 
 PyTypeObject *service_type;
 
@@ -51,7 +49,9 @@ PyObject *service_new(struct context *context, struct ripc_service *svc)
 		return NULL;
 	service->svc = svc;
 	service->holds = (struct holds){0};
-	service->busy = service->wakes = 0;
+	service->busy = service->wakes = service->n_left = 0;
+	atomic_init(&service->errands, 0);
+	service->kept = NULL;
 	service->tries = 0;
 	service->closing = service->often = false;
 	service->to = service->from = (struct known){0};
@@ -65,28 +65,23 @@ PyObject *service_new(struct context *context, struct ripc_service *svc)
 
 static void cancel_all(struct service *service)
 {
-	ripc_cancel(service->svc, COOKIE_OF_WAITING);
 	for (uint32_t i = 0; i < service->holds.n; i++) {
 		const struct hold *hold = &service->holds.table[i];
 
 		if (hold->kind == HOLD_SEND || hold->kind == HOLD_CALL)
-			ripc_cancel(service->svc, (uint64_t)hold->generation << 32 | (i + 1));
+			ripc_cancel(service->svc, hold_cookie(&service->holds, i));
 	}
 }
 
 /* Other threads are in its calls, and may be about to enter the library. */
 static void drive_out(struct service *service)
 {
-	const struct timespec briefly = {.tv_nsec = 1000000};
+	int64_t until_ms = now_ms() + POLITELY_MS;
 
-	while (service->busy) {
-		PyThreadState *state;
-
+	while (service->busy && left_ms(until_ms)) {
 		ripc_wake(service->svc);
 		cancel_all(service);
-		state = PyEval_SaveThread();
-		nanosleep(&briefly, NULL);
-		PyEval_RestoreThread(state);
+		pause_ms(1);
 	}
 }
 
@@ -105,8 +100,11 @@ void service_end(struct service *service)
 		svc = service->svc;
 		service->svc = NULL;
 		state = PyEval_SaveThread();
+		ripc_msg_free(service->kept);
 		ripc_service_close(svc);
 		PyEval_RestoreThread(state);
+		while (service->busy || atomic_load(&service->errands))
+			pause_ms(1); /* they find it closed */
 		service->context->busy--;
 	}
 	service->svc = NULL;
@@ -166,39 +164,13 @@ static void service_dealloc(PyObject *self)
 
 /* ---- receiving ------------------------------------------------------------------------- */
 
-int64_t now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
-/* That a waiting send gets its items back is the binding's business, where it has no cookie. */
-static bool is_private(struct service *service, struct ripc_msg *msg)
-{
-	struct hold *hold;
-
-	if (msg->kind != RIPC_NOTICE || msg->status || !msg->cookie || msg->flags)
-		return false;
-	hold = hold_get(&service->holds, msg->cookie);
-	if (!hold || hold->cookie)
-		return false;
-	ripc_msg_free(msg);
-	hold_items_end(&service->holds, hold);
-	return true;
-}
-
 static int wait_once(struct service *service, int timeout_ms, struct ripc_msg **msg)
 {
 	struct ripc_service *svc = service->svc;
-	PyThreadState *state;
-	int error;
+	int wait_ms = slice_ms(timeout_ms), error;
+	PyThreadState *state = service_leave_python(service);
 
-	if (is_main_thread() && (timeout_ms < 0 || timeout_ms > SLICE_MS))
-		timeout_ms = SLICE_MS;
-	state = service_leave_python(service);
-	error = ripc_receive(svc, timeout_ms, msg);
+	error = ripc_receive(svc, wait_ms, msg);
 	service_enter_python(service, state);
 	return error;
 }
@@ -222,27 +194,44 @@ static int interrupted(struct service *service, int error, bool in_time)
 	return -1;
 }
 
+/* A message has come. 0; or -1, and a signal's handler has raised an exception: it is kept. */
+static int keep_if_interrupted(struct service *service, struct ripc_msg *msg)
+{
+	if (!PyErr_CheckSignals())
+		return 0;
+	if (service->svc && !service->closing)
+		service->kept = msg;
+	else
+		ripc_msg_free(msg);
+	return -1;
+}
+
 /* 0, or -1 and an exception was raised. */
 static int wait_for(struct service *service, int timeout_ms, struct ripc_msg **msg)
 {
 	int64_t until_ms = timeout_ms > 0 ? now_ms() + timeout_ms : 0;
-	int left_ms = timeout_ms;
+	int wait_ms = timeout_ms;
 
 	for (;;) {
-		int error = wait_once(service, left_ms, msg);
+		int error = wait_once(service, wait_ms, msg);
 		bool in_time = true;
 
 		if (!error)
-			return 0;
+			return keep_if_interrupted(service, *msg);
 		if (timeout_ms > 0) {
-			int64_t more_ms = until_ms - now_ms();
-
-			left_ms = more_ms > 0 ? (int)more_ms : 0;
-			in_time = more_ms > 0;
+			wait_ms = left_ms(until_ms);
+			in_time = wait_ms > 0;
 		}
 		if (interrupted(service, error == -EAGAIN ? -ETIMEDOUT : error, in_time))
 			return -1;
 	}
+}
+
+static int take_kept(struct service *service, struct ripc_msg **msg)
+{
+	*msg = service->kept;
+	service->kept = NULL;
+	return 0;
 }
 
 /* First with the GIL, where something was there the last time. 0, or -1 and an exception. */
@@ -250,6 +239,8 @@ static int receive(struct service *service, int timeout_ms, struct ripc_msg **ms
 {
 	int error = -EAGAIN;
 
+	if (service->kept)
+		return take_kept(service, msg);
 	if (service->often || timeout_ms == 0 || ++service->tries % TRY_EVERY == 0)
 		error = ripc_receive(service->svc, 0, msg);
 	service->often = error == 0;
@@ -265,12 +256,11 @@ static PyObject *receive_message(struct service *service, int timeout_ms)
 {
 	struct ripc_msg *msg;
 
-	for (;;) {
-		if (!service_use(service) || receive(service, timeout_ms, &msg))
-			return NULL;
-		if (!is_private(service, msg))
-			return message_new(service, msg);
-	}
+	if (service->n_left)
+		ends_collect(service);
+	if (!service_use(service) || receive(service, timeout_ms, &msg))
+		return NULL;
+	return message_new(service, msg);
 }
 
 static PyObject *service_receive(PyObject *self, PyObject *const *args, Py_ssize_t n)
@@ -319,18 +309,20 @@ static PyObject *service_look(PyObject *self, PyObject *const *args, Py_ssize_t 
 			PyErr_SetString(PyExc_ValueError, "look() takes 0 to 1,000,000 us");
 		return NULL;
 	}
-	do {
-		if (!service_use(service))
+	if (!service_use(service))
+		return NULL;
+	error = service->kept ? take_kept(service, &msg) : ripc_receive(service->svc, 0, &msg);
+	while (error == -EAGAIN && us > 0) {
+		error = look_for(service, us < SLICE_MS * 1000 ? us : SLICE_MS * 1000, &msg);
+		us -= SLICE_MS * 1000;
+		if (!error && keep_if_interrupted(service, msg))
 			return NULL;
-		error = ripc_receive(service->svc, 0, &msg);
-		if (error == -EAGAIN && us > 0)
-			error = look_for(service, us, &msg);
-		if (error == -EAGAIN)
-			Py_RETURN_NONE;
-		if (error)
-			return error_raise(error, 0, NULL);
-	} while (is_private(service, msg));
-	return message_new(service, msg);
+		if (PyErr_CheckSignals() || !service_use(service))
+			return NULL;
+	}
+	if (error == -EAGAIN)
+		Py_RETURN_NONE;
+	return error ? error_raise(error, 0, NULL) : message_new(service, msg);
 }
 
 static PyObject *service_next(PyObject *self)
@@ -356,31 +348,64 @@ static PyObject *service_wake(PyObject *self, PyObject *unused)
 	Py_RETURN_NONE;
 }
 
+static int drain(struct errand *errand)
+{
+	return ripc_service_drain(errand->svc, errand->timeout_ms);
+}
+
 static PyObject *service_drain(PyObject *self, PyObject *const *args, Py_ssize_t n)
 {
 	struct service *service = (struct service *)self;
-	PyThreadState *state;
-	struct ripc_service *svc;
+	struct errand *errand;
 	int timeout_ms, error;
 
-	if (timeout_read(n > 0 ? args[0] : NULL, 1000, &timeout_ms))
+	if (timeout_read(n > 0 ? args[0] : NULL, 1000, &timeout_ms) || !service_use(service))
 		return NULL;
-	svc = service_use(service);
-	if (!svc)
+	errand = errand_new(self, &service->errands);
+	if (!errand)
 		return NULL;
-	state = service_leave_python(service);
-	error = ripc_service_drain(svc, timeout_ms);
-	service_enter_python(service, state);
+	errand->run = drain;
+	errand->svc = service->svc;
+	errand->timeout_ms = timeout_ms;
+	if (errand_run(errand))
+		return NULL;
+	error = errand->result;
+	errand_end(errand);
 	return error_or_none(error);
+}
+
+static int ping(struct errand *errand)
+{
+	return ripc_ping(errand->svc, errand->id, errand->timeout_ms, &errand->rtt_ns);
+}
+
+/* Its result; 1: an exception was raised. */
+static int ping_once(struct service *service, uint64_t id, int timeout_ms, uint64_t *rtt_ns)
+{
+	struct errand *errand = service_use(service) ?
+		errand_new((PyObject *)service, &service->errands) : NULL;
+	int error;
+
+	if (!errand)
+		return 1;
+	errand->run = ping;
+	errand->svc = service->svc;
+	errand->id = id;
+	errand->timeout_ms = timeout_ms;
+	if (errand_run(errand))
+		return 1;
+	error = errand->result;
+	*rtt_ns = errand->rtt_ns;
+	errand_end(errand);
+	return error;
 }
 
 static PyObject *service_ping(PyObject *self, PyObject *const *args, Py_ssize_t n)
 {
 	struct service *service = (struct service *)self;
-	PyThreadState *state;
-	struct ripc_service *svc;
 	int timeout_ms, error;
-	uint64_t id, rtt_ns;
+	uint64_t id, rtt_ns = 0;
+	int64_t until_ms;
 
 	if (n < 1 || n > 2) {
 		PyErr_SetString(PyExc_TypeError, "ping() takes a service and a timeout");
@@ -388,17 +413,15 @@ static PyObject *service_ping(PyObject *self, PyObject *const *args, Py_ssize_t 
 	}
 	if (id_read(args[0], &id) || timeout_read(n > 1 ? args[1] : NULL, 5000, &timeout_ms))
 		return NULL;
-	svc = service_use(service);
-	if (!svc)
+	until_ms = now_ms() + timeout_ms;
+	do /* a signal, or a wake() that meant another call, does not end it */
+		error = ping_once(service, id, left_ms(until_ms), &rtt_ns);
+	while (error == -EINTR && !service->wakes && left_ms(until_ms));
+	if (error > 0)
 		return NULL;
-	state = service_leave_python(service);
-	error = ripc_ping(svc, id, timeout_ms, &rtt_ns);
-	service_enter_python(service, state);
 	if (error == -EINTR && service->wakes)
 		service->wakes--;
-	if (error)
-		return PyErr_CheckSignals() ? NULL : error_raise(error, 0, NULL);
-	return PyFloat_FromDouble((double)rtt_ns / 1e9);
+	return error ? error_raise(error, 0, NULL) : PyFloat_FromDouble((double)rtt_ns / 1e9);
 }
 
 static PyObject *service_fd(PyObject *self, PyObject *unused)

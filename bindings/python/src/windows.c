@@ -39,8 +39,7 @@ PyObject *service_window_post(PyObject *self, PyObject *const *args, Py_ssize_t 
 /* 1: it is back; 0: a message has it; -1: an exception was raised. */
 static int cancel(struct service *service, uint32_t place)
 {
-	struct hold *hold = &service->holds.table[place];
-	uint64_t number = (uint64_t)hold->generation << 32 | (place + 1);
+	uint64_t number = hold_cookie(&service->holds, place);
 	struct ripc_service *svc = service->svc;
 	PyThreadState *state = service_leave_python(service);
 	int error = ripc_window_cancel(svc, number);

@@ -73,6 +73,8 @@ LEFT_OUT = {
     'RIPC_ROTATE_USE': KEYS, 'RIPC_ROTATE_END': KEYS, 'RIPC_MAY_BE': KEYS, 'RIPC_MAY_SEND': KEYS,
     'RIPC_SINGLE_THREAD': 'a garbage collection in any thread can free a message',
     'RIPC_ASKED_SHORTLY': 'reply() has the request',
+    'RIPC_AWAITED': 'send() and call() wait so, and Ctrl-C ends the wait',
+    'ripc_receive_end': 'send() and call() wait by it',
     'ripc_config.size': SIZE, 'ripc_send.size': SIZE, 'ripc_request.size': SIZE,
     'ripc_path.size': SIZE, 'ripc_log_message.size': SIZE, 'ripc_stats.size': SIZE,
     'ripc_config.flags': FLAGS, 'ripc_send.flags': FLAGS, 'ripc_request.flags': FLAGS,

@@ -10,6 +10,7 @@
 #include "core/call/watch.h"
 #include "core/engine/summing.h"
 #include "core/engine/wait.h"
+#include "core/message/ends.h"
 #include "core/message/lent.h"
 #include "core/message/message.h"
 #include "core/objects.h"
@@ -18,9 +19,11 @@
 #include "ripc/call.h"
 #include "service.h"
 
+#define KNOWN (RIPC_IDEMPOTENT | RIPC_GIVE)
+
 /* Copies what the caller's struct has. */
 static int check_call(struct ripc_service *svc, const struct ripc_request *call,
-		struct ripc_request *request)
+		uint32_t known, struct ripc_request *request)
 {
 	int error = ripc__struct_take(request, sizeof(*request), call,
 		offsetof(struct ripc_request, timeout_ms) + sizeof(call->timeout_ms));
@@ -28,7 +31,7 @@ static int check_call(struct ripc_service *svc, const struct ripc_request *call,
 	if (error)
 		return error;
 	if (!svc || !wire_is_service(request->to) ||
-			request->flags & ~(RIPC_IDEMPOTENT | RIPC_GIVE) ||
+			request->flags & ~known ||
 			request->timeout_ms < 0 || !request->items || request->n_items == 0 ||
 			request->n_items > RIPC_ITEMS_MAX ||
 			!ripc__returns_are_sane(request->returns, request->n_returns))
@@ -69,7 +72,7 @@ int ripc_call(struct ripc_service *svc, const struct ripc_request *call, struct 
 	uint32_t result = RIPC_NOT_DELIVERED;
 	struct ripc_request request;
 	struct call *open;
-	int error = answer ? check_call(svc, call, &request) : -EINVAL;
+	int error = answer ? check_call(svc, call, KNOWN, &request) : -EINVAL;
 
 	if (!error)
 		error = ripc__enter_in(svc);
@@ -86,12 +89,24 @@ int ripc_call(struct ripc_service *svc, const struct ripc_request *call, struct 
 	return error;
 }
 
+/* The awaited end was added, if there is one. */
+static int call_begin(struct ripc_service *svc, const struct ripc_request *request)
+{
+	struct call *open;
+	int error = ripc__call_begin(svc, request, false, &open);
+
+	if (error && request->flags & RIPC_AWAITED)
+		ripc__ends_remove(&svc->ends, request->cookie);
+	if (!error && open && open->outgoing)
+		ripc__sum_follows(open->outgoing);
+	return error;
+}
+
 int ripc_call_start(struct ripc_service *svc, const struct ripc_request *call)
 {
 	struct ripc_request request;
 	struct ripc_context *ctx;
-	struct call *open;
-	int error = check_call(svc, call, &request);
+	int error = check_call(svc, call, KNOWN | RIPC_AWAITED, &request);
 
 	if (error)
 		return error;
@@ -99,9 +114,10 @@ int ripc_call_start(struct ripc_service *svc, const struct ripc_request *call)
 	error = ripc__enter_in(svc);
 	if (error)
 		return error;
-	error = ripc__call_begin(svc, &request, false, &open);
-	if (!error && open && open->outgoing)
-		ripc__sum_follows(open->outgoing);
+	if (request.flags & RIPC_AWAITED)
+		error = ripc__ends_add(&svc->ends, request.cookie);
+	if (!error)
+		error = call_begin(svc, &request);
 	ripc__leave(ctx);
 	return error;
 }

@@ -5,6 +5,7 @@
 #include "core/engine/interrupt.h"
 #include "core/engine/wait.h"
 #include "core/memory/pool.h"
+#include "core/message/ends.h"
 #include "core/message/message.h"
 #include "core/message/queue.h"
 #include "core/objects.h"
@@ -66,6 +67,64 @@ int ripc_receive(struct ripc_service *svc, int timeout_ms, struct ripc_msg **msg
 	if (!error)
 		*msg = &message->public;
 	ripc__leave(ctx);
+	return error;
+}
+
+struct awaited {
+	struct ripc_service *service;
+	uint64_t cookie;
+};
+
+/* Also when no end can be taken any more. */
+static bool has_ended(void *arg)
+{
+	const struct awaited *awaited = arg;
+	const struct ripc_service *service = awaited->service;
+
+	return service->closing || ripc__ends_find(&service->ends, awaited->cookie) ||
+		!ripc__ends_has(&service->ends, awaited->cookie);
+}
+
+static int take_end(struct awaited *awaited, int timeout_ms, struct message **message)
+{
+	struct ripc_service *service = awaited->service;
+	struct ripc_context *ctx = service->ctx;
+	int ready;
+
+	ripc__service_get(service);
+	ready = ripc__wait_or_end(ctx, NULL, has_ended, awaited, ripc__deadline(ctx, timeout_ms));
+	ripc__service_put(service);
+	if (ready < 0)
+		return ready;
+	if (!ready)
+		return timeout_ms == 0 ? -EAGAIN : -ETIMEDOUT;
+	if (service->closing) {
+		ripc__orphans_wait(ctx); /* the memory that was sent is the caller's again */
+		return -ESHUTDOWN;
+	}
+	*message = ripc__ends_find(&service->ends, awaited->cookie);
+	if (!*message)
+		return -ENOENT;
+	ripc__ends_take(service, *message);
+	return 0;
+}
+
+int ripc_receive_end(struct ripc_service *svc, uint64_t cookie, int timeout_ms,
+		struct ripc_msg **msg)
+{
+	struct awaited awaited = {svc, cookie};
+	struct message *message;
+	int error;
+
+	if (!svc || !msg || timeout_ms < -1)
+		return -EINVAL;
+	error = ripc__enter_in(svc);
+	if (error)
+		return error;
+	error = take_end(&awaited, timeout_ms, &message);
+	if (!error)
+		*msg = &message->public;
+	ripc__leave(svc->ctx);
 	return error;
 }
 

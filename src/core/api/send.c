@@ -8,6 +8,7 @@
 #include "core/engine/wait.h"
 #include "core/group/fanout.h"
 #include "core/group/group.h"
+#include "core/message/ends.h"
 #include "core/message/lent.h"
 #include "core/message/returns.h"
 #include "core/partner/find.h"
@@ -169,6 +170,18 @@ static int long_send_patient(struct ripc_service *svc, const struct ripc_send *r
 	return error == -ETIMEDOUT && was_nobody ? -ENOENT : error;
 }
 
+static int long_send_awaited(struct ripc_service *svc, const struct ripc_send *request)
+{
+	int error = ripc__ends_add(&svc->ends, request->cookie);
+
+	if (error)
+		return error;
+	error = long_send(svc, request, &(uint32_t){0});
+	if (error)
+		ripc__ends_remove(&svc->ends, request->cookie);
+	return error;
+}
+
 /* Some things go only to a group, and others only to a single service. */
 static bool may_go_to(const struct ripc_send *request)
 {
@@ -183,7 +196,7 @@ static int check_send(struct ripc_service *svc, const struct ripc_send *send,
 		struct ripc_send *request)
 {
 	const uint32_t known = RIPC_SEND_LONG | RIPC_NOWAIT | RIPC_GIVE | RIPC_ORDERED | RIPC_WAIT |
-		RIPC_LEAVE_SLOW;
+		RIPC_LEAVE_SLOW | RIPC_AWAITED;
 	int error = ripc__struct_take(request, sizeof(*request), send,
 		offsetof(struct ripc_send, reply_to));
 
@@ -200,6 +213,8 @@ static int check_send(struct ripc_service *svc, const struct ripc_send *send,
 		return -EINVAL;
 	/* By handle a message overtakes what waits for the ID, and has nobody to wait for. */
 	if (request->to_handle && request->flags & (RIPC_ORDERED | RIPC_WAIT))
+		return -EINVAL;
+	if (request->flags & RIPC_AWAITED && !(request->flags & RIPC_NOWAIT))
 		return -EINVAL;
 	return may_go_to(request) ? 0 : -EINVAL;
 }
@@ -225,6 +240,8 @@ static int address(const struct ripc_service *svc, struct ripc_send *request)
 static int send_addressed(struct ripc_service *svc, const struct ripc_send *request,
 		uint32_t *outcome)
 {
+	if (request->flags & RIPC_AWAITED)
+		return long_send_awaited(svc, request);
 	if (request->flags & RIPC_WAIT)
 		return long_send_patient(svc, request, outcome);
 	if (request->flags & RIPC_SEND_LONG)

@@ -14,6 +14,7 @@
 #include "core/group/group.h"
 #include "core/group/stream.h"
 #include "core/keys/sealed.h"
+#include "core/message/ends.h"
 #include "core/message/lent.h"
 #include "core/message/queue.h"
 #include "core/message/returns.h"
@@ -85,6 +86,7 @@ static struct ripc_service *service_alloc(struct ripc_context *ctx, uint64_t id)
 	service->stamp = ctx->env.wall_ns(ctx->env.arg);
 	list_init(&service->node);
 	list_init(&service->queue);
+	ripc__ends_init(&service->ends);
 	list_init(&service->windows);
 	list_init(&service->lent);
 	list_init(&service->calls);
@@ -274,6 +276,7 @@ static void ended_keep(struct ripc_service *service)
 /* The application receives none of the messages in the queue any more. */
 static void queue_end(struct ripc_service *service)
 {
+	ripc__ends_close(service);
 	list_for_each(node, &service->queue) {
 		struct message *message = list_entry(node, struct message, node);
 

@@ -20,9 +20,9 @@
 
 #include "call.h"
 #include "core/base/base.h"
+#include "core/message/ends.h"
 #include "core/message/lent.h"
 #include "core/message/mapped.h"
-#include "core/message/queue.h"
 #include "core/message/returns.h"
 #include "core/objects.h"
 #include "core/partner/find.h"
@@ -103,7 +103,7 @@ static void tell(struct call *call)
 	message->public.outcome = call->asked;
 	if (call->waiter)
 		return;
-	ripc__service_enqueue(call->service, message);
+	ripc__end_report(call->service, message, call->flags & RIPC_AWAITED);
 	if (call->answer)
 		ripc__call_free(call);
 	else

@@ -22,8 +22,8 @@
 #include <string.h>
 
 #include "core/base/base.h"
+#include "core/message/ends.h"
 #include "core/message/mapped.h"
-#include "core/message/queue.h"
 #include "core/objects.h"
 #include "core/partner/find.h"
 #include "core/resolve/resolver.h"
@@ -97,7 +97,7 @@ static void report(struct fanout *fanout)
 	public->cookie = fanout->cookie;
 	public->counts = nowait ? &fanout->counts : NULL;
 	fanout->reported = true;
-	ripc__service_enqueue(fanout->service, &fanout->message);
+	ripc__end_report(fanout->service, &fanout->message, fanout->flags & RIPC_AWAITED);
 }
 
 /* Is all known, and are the items free? Then it ends. */
@@ -369,7 +369,7 @@ static struct fanout *fanout_alloc(struct ripc_service *service, const struct ri
 static bool must_wait(struct ripc_service *service, const struct ripc_send *request,
 		const struct gathering *gathering)
 {
-	if ((request->flags & (RIPC_NOWAIT | RIPC_LEAVE_SLOW)) != RIPC_NOWAIT)
+	if ((request->flags & (RIPC_NOWAIT | RIPC_LEAVE_SLOW | RIPC_AWAITED)) != RIPC_NOWAIT)
 		return false;
 	for (uint32_t i = 0; i < ripc__gathering_places(gathering); i++) {
 		const struct ripc__member *found = ripc__gathering_at(gathering, i);

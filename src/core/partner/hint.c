@@ -97,7 +97,7 @@ static void ask(struct ripc_context *ctx, struct inquiry *inquiry)
 		return;
 	ripc__partner_header(partner, &packet, WIRE_ECHO);
 	ripc__partner_send(partner, &packet);
-	/* A third of its time was silence: it may live on at another address, and leave that, too. */
+	/* A third of its time was silence: it may live elsewhere, and may move once more. */
 	if (inquiry->n_asked >= 2 && !was_heard(ctx, inquiry))
 		ripc__follow_silent(ctx, inquiry->peer);
 }

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 
 #include "core/base/base.h"
+#include "core/message/ends.h"
 #include "core/message/lent.h"
 #include "core/message/mapped.h"
 #include "core/message/queue.h"
@@ -161,7 +162,8 @@ static void report(struct outgoing *outgoing)
 	outgoing->reported = outgoing->service && !outgoing->call.kind &&
 		(nowait || outgoing->outcome == RIPC_UNKNOWN);
 	if (outgoing->reported)
-		ripc__service_enqueue(outgoing->service, &outgoing->message);
+		ripc__end_report(outgoing->service, &outgoing->message,
+			outgoing->flags & RIPC_AWAITED);
 	else
 		ripc__outgoing_put(outgoing);
 }

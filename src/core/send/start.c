@@ -143,7 +143,8 @@ int ripc__outgoing_start(struct ripc_service *service, const struct ripc_send *r
 	if (request->flags & RIPC_ORDERED && ctx->n_gaps &&
 			ripc__order_has_gap(service, partner, request->to))
 		return -ECANCELED;
-	if (request->flags & RIPC_NOWAIT && is_full(partner, like)) {
+	if ((request->flags & (RIPC_NOWAIT | RIPC_AWAITED)) == RIPC_NOWAIT &&
+			is_full(partner, like)) {
 		partner->blocked = true;
 		return -EAGAIN;
 	}

@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include "api.h"
+#include "ripc/call.h"
 #include "ripc/list.h"
 
 #define AN_HOUR_MS 3600000 /* longer than a test may take: only a signal ends it */
@@ -20,7 +21,7 @@ struct caller {
 	struct ripc_context *ctx;
 	struct ripc_service *svc;
 	uint64_t whom; /* it pings, or looks for */
-	enum { RECEIVES, PINGS, RESOLVES, LISTS, LISTS_BY_LISTER } what;
+	enum { RECEIVES, PINGS, RESOLVES, LISTS, LISTS_BY_LISTER, AWAITS_AN_END } what;
 	atomic_int result;
 	atomic_bool done;
 };
@@ -54,6 +55,27 @@ static int list_by_lister(struct ripc_context *ctx)
 	return n;
 }
 
+/* Of a call that nobody answers. */
+static int await_end(const struct caller *caller)
+{
+	const struct iovec one = item("x", 1);
+	const struct ripc_request call = {.size = sizeof(call), .to = caller->whom, .items = &one,
+		.n_items = 1, .flags = RIPC_AWAITED, .timeout_ms = AN_HOUR_MS, .cookie = 1};
+	struct ripc_msg *msg = NULL;
+	int result, error;
+
+	ck_assert_int_eq(ripc_call_start(caller->svc, &call), 0);
+	result = ripc_receive_end(caller->svc, 1, -1, &msg);
+	ck_assert_int_eq(ripc_cancel(caller->svc, 1), 0);
+	do /* more signals come */
+		error = ripc_receive_end(caller->svc, 1, PATIENCE_MS, &msg);
+	while (error == -EINTR);
+	ck_assert_int_eq(error, 0);
+	ck_assert_int_eq(msg->status, -ECANCELED);
+	ripc_msg_free(msg);
+	return result;
+}
+
 static void *caller_main(void *arg)
 {
 	struct caller *caller = arg;
@@ -67,6 +89,8 @@ static void *caller_main(void *arg)
 		result = ripc_resolve(caller->ctx, caller->whom, PATIENCE_MS);
 	else if (caller->what == LISTS)
 		result = list(caller->ctx);
+	else if (caller->what == AWAITS_AN_END)
+		result = await_end(caller);
 	else if (caller->what == LISTS_BY_LISTER)
 		result = list_by_lister(caller->ctx);
 	else
@@ -304,7 +328,7 @@ START_TEST(interruptible__ends_by_a_signal)
 	side_open(&silent, RIPC_NO_THREAD);
 	caller.whom = silent.id;
 	handle_signals(NULL);
-	for (int what = RECEIVES; what <= LISTS_BY_LISTER; what++) {
+	for (int what = RECEIVES; what <= AWAITS_AN_END; what++) {
 		caller_start(&caller, &pair.a, what);
 		signal_until_done(&caller);
 	}
