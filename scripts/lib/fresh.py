@@ -31,12 +31,12 @@ def script_of(session):
             output.append(line)
         elif line.endswith(' &'):
             # The next command waits for the first line of a server.
-            script += [line[2:-1] + '>server 2>&1 & server=$!', 'n=0',
+            script += [line[2:-1] + '>server 2>&1 &', 'trap "kill $!" EXIT', 'n=0',
                        'until [ -s server ] || [ $n = 300 ]; do n=$((n + 1)); sleep 0.1; done',
                        'cat server']
         else:
             script.append(line[2:])
-    return '\n'.join(script + ['kill $server', '']), '\n'.join(output + [''])
+    return '\n'.join(script + ['']), '\n'.join(output + [''])
 
 
 def follow(suite):
