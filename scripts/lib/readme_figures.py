@@ -16,7 +16,7 @@ BEGIN = '<!-- scripts/figures --readme writes from here -->\n'
 END = '<!-- to here -->\n'
 PEERS = {'unix': 'Unix datagrams', 'tcp': 'TCP', 'udp': 'UDP', 'memcpy': 'one copy in a process',
          'shm': 'a bare ring in shared memory'}
-LOCAL_PEERS = ('Unix', 'ipc')  # of bench/call_rates: compared with shared memory
+LOCAL_PEERS = ('Unix', 'ipc')  # peers of shared memory in bench/call_rates
 
 # gain: more than 1 where libripc is faster; low and high: its interval.
 Peer = namedtuple('Peer', 'name value gain low high')
@@ -24,7 +24,7 @@ Row = namedtuple('Row', 'what value peers')
 
 
 class Unreadable(Exception):
-    """docs/figures.md does not look as scripts/figures writes it."""
+    """docs/figures.md does not have the format of scripts/figures."""
 
 
 def number(text):
@@ -70,7 +70,7 @@ def value_text(value, unit):
 
 
 def bench_rows(title, text):
-    """Of ripc-bench: a row for each size."""
+    """Rows of the output of ripc-bench, one for each size."""
     unit = re.search(r'; (us|MB/s);', text)
     direction = re.search(r'^ratio: ripc / peer, (less|more) than 1: ripc is faster', text, re.M)
     if not unit or not direction:
@@ -89,7 +89,7 @@ def bench_rows(title, text):
 
 
 def file_rows(title, text):
-    """Of bench/files: a row for each depth."""
+    """Rows of the output of bench/files, one for each depth."""
     return [Row(f'{title}, {depth} at once', f'{int(ours):,} /s',
                 [Peer('TCP', f'{int(theirs):,} /s', float(ratio), float(low), float(high))])
             for depth, ours, theirs, ratio, low, high in re.findall(
@@ -97,7 +97,10 @@ def file_rows(title, text):
 
 
 def rate_rows(title, text):
-    """Of bench/call_rates. An interval goes from least / highest rate to highest / least rate."""
+    """
+    Rows of the output of bench/call_rates. An interval goes from the least rate / the highest rate of
+    the peer to the highest rate / the least rate of the peer.
+    """
     for clients, underway, part in re.findall(
             r'^(\d+) clients, (\d+) under way each:.*\n((?:  .*\n)+)', text, re.M):
         rates = {name: [number(rate) for rate in found] for name, *found in re.findall(
