@@ -96,24 +96,30 @@ def file_rows(title, text):
                 r'^ *(\d+) +(\d+) +(\d+) +([\d.]+) +([\d.]+) +([\d.]+)  \S', text, re.M)]
 
 
+def rate_peers(ours, rates, reference, local):
+    """
+    An interval goes from our least rate / their highest rate to our highest rate / their least rate.
+    The page has the median of the ratios for the reference. The ratio of the medians serves for the
+    other peers.
+    """
+    return [Peer(name, f'{theirs[0]:,.0f} /s',
+                 ours[3] if name == reference else ours[0] / theirs[0],
+                 ours[1] / theirs[2], ours[2] / theirs[1])
+            for name, theirs in rates.items()
+            if not name.startswith('libripc') and name.endswith(LOCAL_PEERS) == local]
+
+
 def rate_rows(title, text):
-    """
-    Rows of the output of bench/call_rates. An interval goes from the least rate / the highest rate of
-    the peer to the highest rate / the least rate of the peer.
-    """
-    for clients, underway, part in re.findall(
-            r'^(\d+) clients, (\d+) under way each:.*\n((?:  .*\n)+)', text, re.M):
+    """Rows of the output of bench/call_rates: by backend, kind of call, and requests under way."""
+    for clients, underway, reference, part in re.findall(
+            r'^(\d+) clients, (\d+) under way each:.*; times (.*)\n((?:  .*\n)+)', text, re.M):
         rates = {name: [number(rate) for rate in found] for name, *found in re.findall(
-            r'^  (\S.*?) {2,}([\d,]+)   \(([\d,]+) to ([\d,]+)\)', part, re.M)}
+            r'^  (\S.*?) {2,}([\d,]+)   \(([\d,]+) to ([\d,]+)\) +([\d.]+)$', part, re.M)}
         for name, ours in rates.items():
             if name.startswith('libripc'):
-                local = ', shm' in name
                 yield Row(f'{title}, {name[len("libripc, "):]}, {clients} clients, '
                           f'{underway} under way each', f'{ours[0]:,.0f} /s',
-                          [Peer(peer, f'{theirs[0]:,.0f} /s', ours[0] / theirs[0],
-                                ours[1] / theirs[2], ours[2] / theirs[1])
-                           for peer, theirs in rates.items() if not peer.startswith('libripc')
-                           and peer.endswith(LOCAL_PEERS) == local])
+                          rate_peers(ours, rates, reference, ', shm' in name))
 
 
 # ---- the table --------------------------------------------------------------------------------
