@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """
 The library where it is not at home, each in a small Debian of its own: 32 bits, another libc, an
-older Debian, other processors under qemu-user; and README's "by hand" on fresh systems.
+older Debian, other processors under qemu-user; and README.md on fresh systems.
 """
 import json
 import os
@@ -133,14 +133,14 @@ def older():
     return tested(system, 'bullseye')
 
 
-def by_hand(suite):
+def readme(suite):
     fresh.follow(suite)
     return meson_log.Tally(programs=1, passed=1)
 
 
 PARTS = [('i386', i386), ('musl', musl), ('arm64', lambda: emulated(ARM64)),
          ('s390x', lambda: emulated(S390X)), ('Debian 11', older),
-         *((f'by hand, {suite}', lambda suite=suite: by_hand(suite)) for suite in fresh.SUITES)]
+         *((f'README.md, {suite}', lambda suite=suite: readme(suite)) for suite in fresh.SUITES)]
 
 
 def run():

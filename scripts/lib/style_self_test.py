@@ -4,7 +4,70 @@ import os
 import subprocess
 import tempfile
 
+import readme_figures
+
 HEAD = '/* SPDX-License-Identifier: BSD-3-Clause */\n/* A file. */\n'
+
+FIGURES = '''
+| date | 2026-01-02 |
+| commit | 0 |
+| processor | one |
+| processors | 2 |
+
+## Round trips
+
+`ripc-bench`
+
+```
+latency: round trips; us; 20 runs each
+ratio: ripc / peer, less than 1: ripc is faster; low, high: its 95 % interval
+     bytes  peer             median         p99   lost    ratio      low     high
+        50  ripc               3.00        3.28      0
+            tcp                2.00        8.30      0    1.500    1.400    1.600
+            udp                3.01        8.30      0    0.990    0.900    1.010
+            path: shm
+      1400  ripc               4.00        3.28      0
+            tcp                3.99        8.30      0    1.001    0.999    1.003
+            udp                8.00        8.30      0    0.500    0.400    0.600
+            path: shm
+```
+
+## Files
+
+`bench/files`
+
+```
+100 files of 4096 bytes, files/s; 9 runs each, in turns; ratio ripc / tcp, more than 1: ripc is faster
+depth        ripc         tcp    ratio    least     most  path
+    1       69000       16200    4.260    4.100    4.400  udp/pull
+   16       70000       60000    1.170    1.100    1.200  udp/pull
+```
+
+## Requests
+
+`bench/call_rates`
+
+```
+
+8 clients, 16 under way each: replies per second, median of 5; times Redis, Unix
+  libripc, shm                 1,154,369   (1,046,174 to 1,353,892)    0.99
+  libripc, udp                   265,237   (255,299 to 328,548)    0.24
+  Redis, Unix                  1,144,822   (1,084,309 to 1,237,099)    1.00
+  Redis, TCP                     931,449   (871,323 to 994,790)    0.83
+```
+'''
+# A row that loses stays, and an interval with 1 in it is no difference.
+TABLE = '''Measured on 2026-01-02 at commit 0, on a virtual machine: one, 2 processors.
+
+| measurement | libripc | reference | libripc is |
+| --- | --- | --- | --- |
+| Round trips, 50 B | 3.00 us | TCP 2.00 us; UDP 3.01 us | **1.50x slower**; no difference |
+| Round trips, 1,400 B | 4.00 us | TCP 3.99 us; UDP 8.00 us | no difference; 2.0x faster |
+| Files, 16 at once | 70,000 /s | TCP 60,000 /s | 1.17x faster |
+| Requests, shm, 8 clients, 16 under way each | 1,154,369 /s | Redis, Unix 1,144,822 /s | no difference |
+| Requests, udp, 8 clients, 16 under way each | 265,237 /s | Redis, TCP 931,449 /s | **3.5x slower** |
+'''
+README = readme_figures.BEGIN + TABLE + readme_figures.END
 
 CLEAN = {
     'include/ripc/ripc.h': HEAD + 'RIPC_API int ripc_open(void);\n',
@@ -16,6 +79,8 @@ CLEAN = {
     'src/backends/shm/shm.h': HEAD,
     'tests/unit/test_one.c': HEAD + 'START_TEST(one__returns_one)\n{\n}\nEND_TEST\n',
     'docs/guarantees.md': 'Shown by `one__returns_one` in `tests/unit/test_one.c`.\n',
+    'README.md': README,
+    'docs/figures.md': FIGURES,
     'scripts/run': '#!/bin/sh\n# SPDX-License-Identifier: BSD-3-Clause\n:\n',
 }
 
@@ -64,6 +129,11 @@ FAULTS = [
     ('check_manners', 'src/core/wire/f.c', HEAD + body('\tn = sendto(a);\n', 1), 'sendto('),
     ('check_named_tests', 'docs/guarantees.md', 'By `one__never_written`.\n', 'there is no test'),
     ('check_named_tests', 'docs/guarantees.md', 'By `tests/net/test_a.py:b`.\n', 'there is no test'),
+    ('check_readme', 'README.md', README.replace('1.50x', '1.49x'), 'not the figures'),
+    ('check_readme', 'README.md', README + '\n' * 200, '211 lines'),
+    ('check_readme', 'README.md', TABLE, 'lacks the two marks'),
+    ('check_readme', 'docs/figures.md', FIGURES.replace('1.400', '0.900'), 'not the figures'),
+    ('check_readme', 'docs/figures.md', FIGURES.replace(' us;', ''), 'no unit'),
     ('check_documents', 'README.md', 'See [here](docs/none.md).\n', 'leads nowhere'),
     ('check_documents', 'README.md', 'See `src/core/none.c`.\n', 'there is no src'),
 ]

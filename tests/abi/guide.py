@@ -28,8 +28,8 @@ def blocks(page, language):
     return re.findall(rf'^```{language}\n(.*?)^```$', page, re.S | re.M)
 
 
-def compile_all(page, folder, root, libraries):
-    """Writes each block under the name in its first line, and compiles those that are programs."""
+def write_all(page, folder):
+    """Writes each block under the name in its first line. Returns the names."""
     names = []
     for program in blocks(page, 'c'):
         name = re.match(r'/\* (\w+\.[ch]): ', program)
@@ -38,11 +38,14 @@ def compile_all(page, folder, root, libraries):
         names.append(name.group(1))
         with open(os.path.join(folder, names[-1]), 'w', encoding='utf-8') as f:
             f.write(program)
+    return names
+
+
+def compile_all(names, folder, root, libraries):
     for name in names:
         if name.endswith('.c'):
             subprocess.run(['cc', *FLAGS, name, '-o', name[:-2], '-I', f'{root}/include', '-L',
                             libraries, '-lripc', '-pthread'], cwd=folder, check=True)
-    return names
 
 
 def commands(session):
@@ -139,7 +142,8 @@ def main():
     page = page.replace('"guide/', f'"guide {os.getpid()} {os.uname().nodename}/')
     sessions = blocks(page, 'console')
     with tempfile.TemporaryDirectory() as folder:
-        names = compile_all(page, folder, root, libraries)
+        names = write_all(page, folder)
+        compile_all(names, folder, root, libraries)
         for session in sessions:
             play(session, folder, libraries)
     run = {word for session in sessions for word in re.findall(r'\./(\w+)', session)}

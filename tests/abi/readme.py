@@ -1,50 +1,40 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Compiles the example that stands in README.md, runs it as its text says, once as the server and
-once as the client, and compares what it prints; a server that cannot print has to say so.
-usage: readme.py SOURCE_ROOT LIBRARY_DIR
+Writes the programs of README.md into a folder and runs its session there: the commands that compile
+them, the server and the client. The output must be that of the page. No program is longer than 25
+lines.
+usage: readme.py SOURCE_ROOT BUILD_ROOT
 """
 import os
-import re
-import subprocess
 import sys
 import tempfile
 
+import guide
+
+PROGRAM_LINES = 25
+
 
 def main():
-    root, libraries = map(os.path.abspath, sys.argv[1:])
-    with open(os.path.join(root, 'README.md')) as f:
-        program = re.search(r'^```c\n(.*?)^```$', f.read(), re.S | re.M).group(1)
-    # Two runs of this test at once on one network must not meet.
-    program = program.replace('"greeter"', f'"greeter {os.getpid()} {os.uname().nodename}"')
+    root, build = map(os.path.abspath, sys.argv[1:])
+    with open(os.path.join(root, 'README.md'), encoding='utf-8') as f:
+        page = f.read()
+    # Two runs of this test at the same time on one network use different services.
+    page = page.replace('("greeter")', f'("greeter {os.getpid()} {os.uname().nodename}")')
+    programs = guide.blocks(page, 'c')
+    lengths = [program.count('\n') for program in programs]
+    sessions = guide.blocks(page, 'console')
+    if len(programs) != 2 or len(sessions) != 1 or max(lengths) > PROGRAM_LINES:
+        raise guide.Failure(f'{len(sessions)} sessions, programs of {lengths} lines')
+    os.environ['PKG_CONFIG_PATH'] = os.path.join(build, 'meson-uninstalled')
+    session = sessions[0].replace('$ cc ', f'$ cc -std=c11 -pedantic {" ".join(guide.FLAGS)} ')
     with tempfile.TemporaryDirectory() as folder:
-        source, binary = os.path.join(folder, 'greet.c'), os.path.join(folder, 'greet')
-        with open(source, 'w') as f:
-            f.write(program)
-        subprocess.run(['cc', '-std=c11', '-Wall', '-Wextra', '-pedantic', '-Werror', source,
-                        '-I', os.path.join(root, 'include'), '-L', libraries, '-lripc',
-                        '-o', binary], check=True)
-        environment = dict(os.environ, LD_LIBRARY_PATH=libraries)
-        server = subprocess.Popen([binary, 'serve'], env=environment, stdout=subprocess.PIPE)
-        try:
-            ready = server.stdout.readline().decode()
-            client = subprocess.run([binary], env=environment, stdout=subprocess.PIPE,
-                                    stderr=subprocess.PIPE, timeout=60)
-            sys.stderr.write(client.stderr.decode())
-            rest = server.communicate(timeout=60)[0].decode()
-        finally:
-            server.kill()
-        with open('/dev/full', 'w') as full:
-            mute = subprocess.run([binary, 'serve'], env=environment, stdout=full,
-                                  stderr=subprocess.PIPE, timeout=60)
-    said = [ready, rest, client.stdout.decode()]
-    print(f'server {said[0]!r} {said[1]!r}, client {said[2]!r}, one that cannot write '
-          f'{mute.stderr!r}')
-    expected = ['ready\n', 'server got: good morning\n', 'client got: good morning\n']
-    good = said == expected and client.returncode == server.returncode == 0
-    return 0 if good and mute.returncode == 1 and mute.stderr else 1
+        guide.write_all(page, folder)
+        guide.play(session, folder, os.path.join(build, 'src'))
 
 
 if __name__ == '__main__':
-    sys.exit(main())
+    try:
+        main()
+    except guide.Failure as failure:
+        sys.exit(str(failure))
