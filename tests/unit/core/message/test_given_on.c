@@ -701,8 +701,8 @@ static uint64_t pump_asleep(int asleep, uint64_t due_ms, uint64_t ms)
 }
 
 /*
- * The first relay (1) closes while the second (2) has the buffer. The second's receiver (3) has freed
- * the buffer. The second frees it last, and sleeps: so nothing but the second knows.
+ * The first relay (1) closes while the second (2) has the buffer. Its receiver (3) has freed the
+ * buffer. The second frees it last, and sleeps: so nothing but the second knows.
  */
 START_TEST(give_on__taken_back_by_a_sleeper)
 {
