@@ -317,6 +317,7 @@ struct shm_port {
 	bool look;                  /* the sockets may have something */
 	bool look_all;              /* at the sockets, until they have nothing */
 	bool freed;                 /* handed memory may just have been freed */
+	bool untrimmed;             /* a partner could not be told of some: again by the clock */
 	bool look_leases;           /* at what lingers, once */
 	struct timespec looked;     /* coarse; when they were last looked at */
 	_Atomic bool woken;

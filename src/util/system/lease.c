@@ -31,6 +31,12 @@ int ripc__lease_make(int fd)
 	return -EAGAIN;
 }
 
+void ripc__lease_end(int lease)
+{
+	flock(lease, LOCK_UN);
+	close(lease);
+}
+
 bool ripc__is_leased(int fd)
 {
 	if (flock(fd, LOCK_EX | LOCK_NB))

@@ -15,6 +15,11 @@
  */
 int ripc__lease_make(int fd);
 /*
+ * Ends a lease and closes its descriptor. The copies of the descriptor are leases no more: a child
+ * that was forked may have one.
+ */
+void ripc__lease_end(int lease);
+/*
  * Has anybody a lease of this file? fd: a descriptor that is no lease. Where that cannot be told,
  * somebody has.
  */

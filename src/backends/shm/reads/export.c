@@ -99,20 +99,17 @@ static int pledge_once(struct shm_exports *exports)
 
 /*
  * Memory of another goes on with a lease, by which its owner sees that it is read, also when we are
- * gone. The lease is the receiver's: we keep none.
+ * gone. The lease is the receiver's, and has no part in one of ours (ripc__lease_end()).
  */
 static int pass_slab(struct shm_out *out, uint32_t at, const struct ripc__shared *memory,
 		const struct shm_import *import)
 {
-	int error = pledge_once(out->exports), fd = import->fd;
+	int error = pledge_once(out->exports), fd = error ? error : ripc__lease_make(import->fd);
 
-	if (!error && !import->is_lease)
-		fd = ripc__lease_make(import->fd);
-	if (error || fd < 0)
-		return error ? error : fd;
+	if (fd < 0)
+		return fd;
 	error = ripc__shm_send_memory(out->watch.fd, SHM_PASSED, at, memory->len, fd);
-	if (!import->is_lease)
-		close(fd);
+	close(fd);
 	return error;
 }
 
@@ -387,6 +384,27 @@ static void handed_free(struct shm_port *port, struct shm_key *key)
 	key_free(port, key, left);
 }
 
+static bool take_back(struct shm_out *out, uint32_t at);
+
+/*
+ * We wait for leases of this memory. Partners that have it, and have nothing of it mapped, may have
+ * given it on to others that do not read it either: they let go of it, and all their leases end.
+ */
+static void take_back_unread(struct shm_port *port, uint64_t id)
+{
+	struct shm_out *out;
+	uint32_t next = 0;
+
+	while ((out = ripc__map_next(&port->outs, &next))) {
+		for (; out; out = out->next) {
+			int at = out->exports ? find_slab(out->exports, id) : -ENOENT;
+
+			if (at >= 0 && out->exports->slabs[at].n_keys == 0)
+				(void)take_back(out, (uint32_t)at);
+		}
+	}
+}
+
 /*
  * Does nobody read it any more? Memory of another is its owner's to look after, who hears from us
  * that others may read on. No leases tell us when they end: we look again by the clock.
@@ -402,6 +420,8 @@ static bool is_home(struct shm_port *port, struct shm_key *key)
 	ripc__mutex_lock(&port->handed_lock);
 	key->lingers = lingers;
 	ripc__mutex_unlock(&port->handed_lock);
+	if (lingers)
+		take_back_unread(port, key->memory.id);
 	return !lingers;
 }
 
@@ -514,18 +534,27 @@ static bool is_there(const struct shm_port *port, const struct ripc__shared *mem
 		host->is_shared(host->arg, memory);
 }
 
+/* False: not now. */
+static bool take_back(struct shm_out *out, uint32_t at)
+{
+	if (ripc__shm_send_memory(out->watch.fd, SHM_SLAB, at, 0, -1))
+		return false;
+	out->exports->slabs[at].memory.id = 0;
+	ripc__shm_point("slab_trimmed");
+	out->exports->last_serial++;
+	return true;
+}
+
 void ripc__shm_exports_trim(struct shm_out *out)
 {
-	struct shm_exports *exports = out->exports;
+	const struct shm_exports *exports = out->exports;
+	bool done = true;
 
 	for (uint32_t i = 0; exports && i < SHM_SLABS; i++) {
-		if (!exports->slabs[i].memory.id ||
-				is_there(out->port, &exports->slabs[i].memory))
-			continue;
-		if (ripc__shm_send_memory(out->watch.fd, SHM_SLAB, i, 0, -1) == 0) {
-			exports->slabs[i].memory.id = 0;
-			ripc__shm_point("slab_trimmed");
-			exports->last_serial++;
-		}
+		if (exports->slabs[i].memory.id && !is_there(out->port, &exports->slabs[i].memory))
+			done &= take_back(out, i);
 	}
+	out->port->untrimmed |= !done;
+	if (!done)
+		ripc__shm_clock_start(out->port);
 }

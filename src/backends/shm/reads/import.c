@@ -14,6 +14,7 @@
 #include "backends/shm/shm.h"
 #include "util/bytes.h"
 #include "util/stream.h"
+#include "util/system/lease.h"
 #include "util/system/pledge.h"
 
 #define FAR       ((uint64_t)16 << 20) /* of an item: what is behind does not fit the cache, */
@@ -86,6 +87,23 @@ static bool has_room(const struct shm_port *port, const struct shm_imports *impo
 }
 
 /*
+ * In place of the lease that came we keep one that nobody else has, so that we can end it. The file
+ * has been checked: to open another kind may block. An error leaves nothing mapped.
+ */
+static int lease_own(struct shm_import *made, int *fd)
+{
+	int own = ripc__lease_make(*fd);
+
+	if (own < 0) {
+		ripc__shm_segment_unmap(made->memory, made->len);
+		return own == -EBADMSG ? -EAGAIN : own;
+	}
+	close(*fd);
+	*fd = own;
+	return 0;
+}
+
+/*
  * Honest holders have filled a buffer before they show it: what is behind a hole is not read. The
  * descriptor is kept where it can be: a lease must be.
  */
@@ -100,6 +118,8 @@ static int import_make(struct shm_port *port, struct shm_imports *imports, uint6
 		made->len = made->file_len = len;
 		error = ripc__shm_segment_map_filled(*fd, &made->len, &made->memory);
 	}
+	if (!error && is_lease)
+		error = lease_own(made, fd);
 	if (error) {
 		free(made);
 		return error;
@@ -447,6 +467,9 @@ void ripc__shm_unmap(void *state, void *handle)
 		take_back(port, grip->import);
 	list_remove(&grip->node);
 	ripc__shm_import_put(port, grip->import);
+	/* No message wakes us for what others must let go of. */
+	if (port->freed)
+		ripc__shm_ring_bell(port);
 	ripc__shm_point("unmapped");
 	free(grip);
 }

@@ -52,6 +52,8 @@ void ripc__shm_clock_strike(struct shm_port *port)
 		;
 	port->clock_runs = false;
 	port->look_leases = true;
+	port->freed |= port->untrimmed;
+	port->untrimmed = false;
 	while ((out = ripc__map_next(&port->outs, &at))) {
 		for (; out; out = out->next) {
 			if (!is_dead(out))

@@ -15,6 +15,7 @@
 
 #include "backends/shm/memory/segment.h"
 #include "backends/shm/shm.h"
+#include "util/system/lease.h"
 
 #define PASSED_IDS (1ull << 63) /* the pool does not count so far */
 
@@ -39,7 +40,9 @@ void ripc__shm_import_put(struct shm_port *port, struct shm_import *import)
 		ripc__shm_import_detach(port, import);
 	}
 	ripc__shm_segment_unmap(import->memory, import->len);
-	if (import->fd >= 0)
+	if (import->is_lease)
+		ripc__lease_end(import->fd);
+	else if (import->fd >= 0)
 		close(import->fd);
 	port->n_kept -= import->fd >= 0;
 	if (import->passed) {

@@ -4,8 +4,11 @@
  * statistics show that nothing is copied, and who holds what.
  */
 #include <errno.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -604,6 +607,143 @@ START_TEST(give_on__requests_and_replies_of_50_mb)
 }
 END_TEST
 
+/* ---- leases that nobody reads ------------------------------------------------------------ */
+
+static void *held_again(int i, const struct ripc_msg *msg)
+{
+	void *buf = msg->items[0].iov_base;
+
+	ck_assert_int_eq(ripc_buf_ref(ends[i].ctx, buf), 0);
+	return buf;
+}
+
+/*
+ * One relay (1) closes while its receiver (2) reads. Another (3) has given the same buffer on to
+ * one that has freed it (4), or (_i) back to the owner.
+ */
+START_TEST(give_on__lease_of_another_relay)
+{
+	struct ripc_msg *msg;
+	void *own;
+
+	open_all(5);
+	own = buffer(0, LEN, 9);
+	ck_assert_int_eq(ripc_buf_ref(ends[0].ctx, own), 0);
+	ripc_msg_free(pass_on(3, _i ? 0 : 4, pass(0, 3, own, LEN)));
+	refs_become(0, own, 1);
+	ck_assert_int_eq(ripc_buf_ref(ends[0].ctx, own), 0);
+	msg = pass_on(1, 2, pass(0, 1, own, LEN));
+	close_one(1);
+	pump_ms(700);
+	ck_assert_int_eq(ripc_buf_refs(ends[0].ctx, own), 2);
+	check_bytes(msg, LEN, 9);
+	ripc_msg_free(msg);
+	refs_become(0, own, 1);
+	ck_assert_int_eq(ripc_buf_free(ends[0].ctx, own), 0);
+	close_all();
+}
+END_TEST
+
+/* A child of the reader has its descriptors, and the reader frees the buffer. */
+START_TEST(give_on__child_of_the_reader)
+{
+	struct ripc_msg *msg;
+	void *own;
+	pid_t child;
+
+	open_all(3);
+	own = buffer(0, LEN, 9);
+	ck_assert_int_eq(ripc_buf_ref(ends[0].ctx, own), 0);
+	msg = pass_on(1, 2, pass(0, 1, own, LEN));
+	child = fork();
+	if (child == 0) {
+		pause();
+		_exit(0);
+	}
+	close_one(1);
+	pump_ms(700);
+	ck_assert_int_eq(ripc_buf_refs(ends[0].ctx, own), 2);
+	ripc_msg_free(msg);
+	refs_become(0, own, 1);
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+	ck_assert_int_eq(ripc_buf_free(ends[0].ctx, own), 0);
+	close_all();
+}
+END_TEST
+
+/* When an end is to be polled though its descriptor is not readable. */
+static uint64_t due(int i)
+{
+	int timeout_ms = ripc_poll_timeout(ends[i].ctx);
+
+	return timeout_ms < 0 ? UINT64_MAX : clock_ms() + (uint64_t)timeout_ms;
+}
+
+/* Polls one end only when its descriptor is readable, or when it is due. */
+static uint64_t pump_asleep(int asleep, uint64_t due_ms, uint64_t ms)
+{
+	struct pollfd poller = {.fd = ripc_context_fd(ends[asleep].ctx), .events = POLLIN};
+	uint64_t until_ms = clock_ms() + ms;
+
+	ck_assert_int_ge(poller.fd, 0);
+	while (clock_ms() < until_ms) {
+		for (int i = 0; i < n_ends; i++) {
+			if (ends[i].ctx && i != asleep)
+				ripc_poll(ends[i].ctx);
+		}
+		if (poll(&poller, 1, 0) <= 0 && clock_ms() < due_ms)
+			continue;
+		ripc_poll(ends[asleep].ctx);
+		due_ms = due(asleep);
+	}
+	return due_ms;
+}
+
+/*
+ * The first relay (1) closes while the second (2) has the buffer. Its receiver (3) has freed the
+ * buffer. The second frees it last, and sleeps: so nothing but the second knows.
+ */
+START_TEST(give_on__taken_back_by_a_sleeper)
+{
+	struct ripc_msg *held;
+	uint64_t due_ms;
+	void *own;
+
+	open_all(4);
+	own = buffer(0, LEN, 9);
+	ck_assert_int_eq(ripc_buf_ref(ends[0].ctx, own), 0);
+	held = pass_on(1, 2, pass(0, 1, own, LEN));
+	ripc_msg_free(pass(2, 3, held_again(2, held), LEN));
+	close_one(1);
+	pump_ms(700);
+	ck_assert_int_ge(ripc_context_fd(ends[2].ctx), 0);
+	due_ms = pump_asleep(2, 0, 100);
+	ck_assert_int_eq(ripc_buf_refs(ends[0].ctx, own), 2);
+	/* As if it slept in another thread. */
+	ripc_msg_free(held);
+	pump_asleep(2, due_ms, 4000);
+	ck_assert_int_eq(ripc_buf_refs(ends[0].ctx, own), 1);
+	ck_assert_int_eq(ripc_buf_free(ends[0].ctx, own), 0);
+	close_all();
+}
+END_TEST
+
+/* More often than a partner can show memory: then it is copied. */
+START_TEST(give_on__ping_pong)
+{
+	struct ripc_msg *msg;
+
+	open_all(3);
+	msg = pass(0, 1, buffer(0, LEN, 3), LEN);
+	for (int i = 0; i < 300; i++)
+		msg = pass_on(1 + i % 2, 2 - i % 2, msg);
+	check_bytes(msg, LEN, 3);
+	ripc_msg_free(msg);
+	close_all();
+}
+END_TEST
+
 int main(void)
 {
 	const struct suite_loop loops[] = {
@@ -613,6 +753,8 @@ int main(void)
 		{ give_on__middle_closes, 3 }, { give_on__second_middle_closes, 1 },
 		{ give_on__last_closes, 1 }, { give_on__owner_closes, 1 },
 		{ give_on__to_one_that_copies, 1 }, { give_on__without_descriptors, 1 },
+		{ give_on__lease_of_another_relay, 2 }, { give_on__child_of_the_reader, 1 },
+		{ give_on__taken_back_by_a_sleeper, 1 }, { give_on__ping_pong, 1 },
 		{ give_on__a_part, 1 }, { give_on__requests_and_replies_of_50_mb, 2 }, { NULL, 0 },
 	};
 

@@ -52,6 +52,20 @@ START_TEST(lease__last_copy_ends_it)
 }
 END_TEST
 
+/* Whoever has a copy, and no other lease ends with it. */
+START_TEST(lease_end__with_all_copies)
+{
+	int lease = ripc__lease_make(file), of_lease = dup(lease);
+	int second = ripc__lease_make(lease);
+
+	ripc__lease_end(lease);
+	ck_assert(ripc__is_leased(file));
+	ripc__lease_end(second);
+	ck_assert(!ripc__is_leased(file));
+	close(of_lease);
+}
+END_TEST
+
 START_TEST(lease__cannot_write)
 {
 	int lease = ripc__lease_make(file);
@@ -135,7 +149,8 @@ END_TEST
 int main(void)
 {
 	const TTest *const tests[] = {
-		lease__last_copy_ends_it, lease__cannot_write, lease__on_its_way,
+		lease__last_copy_ends_it, lease_end__with_all_copies, lease__cannot_write,
+		lease__on_its_way,
 		lease__ends_with_its_process, lease__without_descriptors, is_same_file__of_two,
 		NULL,
 	};
