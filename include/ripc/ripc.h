@@ -597,7 +597,8 @@ RIPC_API int ripc_receive(struct ripc_service *svc, int timeout_ms, struct ripc_
  * any thread, and the descriptor of ripc_service_fd(), pass over it. Everything else stays in the
  * queue, and delays no end. *msg is the caller's until ripc_msg_free(). The send or call goes on
  * after -ETIMEDOUT, -EAGAIN and -EINTR: call again, or call ripc_cancel(), after which its end has
- * the true outcome. A RIPC_AWAITED send meets no -EAGAIN: it waits for room as a waiting send does.
+ * the true outcome. A RIPC_AWAITED send meets no -EAGAIN: it waits for room as a waiting send does,
+ * but beside 16,384 others to one partner it fails with -ENOMEM.
  * Of several ends with one cookie, the oldest is taken.
  *  -ENOENT     no send or call with this cookie and RIPC_AWAITED began, or its end was taken
  *  -EAGAIN     not ended, timeout 0     -ETIMEDOUT  not ended in time

@@ -85,9 +85,17 @@ static void drive_out(struct service *service)
 	}
 }
 
+static bool take_kept(struct service *service, struct ripc_msg **msg)
+{
+	*msg = service->kept;
+	service->kept = NULL;
+	return *msg != NULL;
+}
+
 void service_end(struct service *service)
 {
 	struct ripc_service *svc;
+	struct ripc_msg *kept;
 	PyThreadState *state;
 
 	if (!service->svc || service->closing)
@@ -99,8 +107,9 @@ void service_end(struct service *service)
 		drive_out(service);
 		svc = service->svc;
 		service->svc = NULL;
+		(void)take_kept(service, &kept);
 		state = PyEval_SaveThread();
-		ripc_msg_free(service->kept);
+		ripc_msg_free(kept);
 		ripc_service_close(svc);
 		PyEval_RestoreThread(state);
 		while (service->busy || atomic_load(&service->errands))
@@ -194,15 +203,19 @@ static int interrupted(struct service *service, int error, bool in_time)
 	return -1;
 }
 
-/* A message has come. 0; or -1, and a signal's handler has raised an exception: it is kept. */
-static int keep_if_interrupted(struct service *service, struct ripc_msg *msg)
+/*
+ * A message has come. It is kept while the handlers of signals run, which may receive it, or wait
+ * and keep another one. 1; 0: a handler has taken it; -1: one has raised an exception.
+ */
+static int take_unless_interrupted(struct service *service, struct ripc_msg **msg)
 {
+	if (!is_main_thread())
+		return 1;
+	service->kept = *msg;
 	if (!PyErr_CheckSignals())
-		return 0;
-	if (service->svc && !service->closing)
-		service->kept = msg;
-	else
-		ripc_msg_free(msg);
+		return take_kept(service, msg);
+	if ((!service->svc || service->closing) && take_kept(service, msg))
+		ripc_msg_free(*msg);
 	return -1;
 }
 
@@ -213,11 +226,16 @@ static int wait_for(struct service *service, int timeout_ms, struct ripc_msg **m
 	int wait_ms = timeout_ms;
 
 	for (;;) {
-		int error = wait_once(service, wait_ms, msg);
 		bool in_time = true;
+		int error, taken;
 
-		if (!error)
-			return keep_if_interrupted(service, *msg);
+		if (take_kept(service, msg))
+			return 0; /* a handler's receive() has left it */
+		error = wait_once(service, wait_ms, msg);
+		taken = error ? 0 : take_unless_interrupted(service, msg);
+		if (taken)
+			return taken < 0 ? -1 : 0;
+		error = error ? error : -EAGAIN;
 		if (timeout_ms > 0) {
 			wait_ms = left_ms(until_ms);
 			in_time = wait_ms > 0;
@@ -227,20 +245,13 @@ static int wait_for(struct service *service, int timeout_ms, struct ripc_msg **m
 	}
 }
 
-static int take_kept(struct service *service, struct ripc_msg **msg)
-{
-	*msg = service->kept;
-	service->kept = NULL;
-	return 0;
-}
-
 /* First with the GIL, where something was there the last time. 0, or -1 and an exception. */
 static int receive(struct service *service, int timeout_ms, struct ripc_msg **msg)
 {
 	int error = -EAGAIN;
 
-	if (service->kept)
-		return take_kept(service, msg);
+	if (take_kept(service, msg))
+		return 0;
 	if (service->often || timeout_ms == 0 || ++service->tries % TRY_EVERY == 0)
 		error = ripc_receive(service->svc, 0, msg);
 	service->often = error == 0;
@@ -311,14 +322,20 @@ static PyObject *service_look(PyObject *self, PyObject *const *args, Py_ssize_t 
 	}
 	if (!service_use(service))
 		return NULL;
-	error = service->kept ? take_kept(service, &msg) : ripc_receive(service->svc, 0, &msg);
+	error = take_kept(service, &msg) ? 0 : ripc_receive(service->svc, 0, &msg);
 	while (error == -EAGAIN && us > 0) {
+		int taken;
+
 		error = look_for(service, us < SLICE_MS * 1000 ? us : SLICE_MS * 1000, &msg);
 		us -= SLICE_MS * 1000;
-		if (!error && keep_if_interrupted(service, msg))
+		taken = error ? 0 : take_unless_interrupted(service, &msg);
+		if (taken < 0)
 			return NULL;
+		if (taken)
+			break;
 		if (PyErr_CheckSignals() || !service_use(service))
 			return NULL;
+		error = take_kept(service, &msg) ? 0 : error ? error : -EAGAIN;
 	}
 	if (error == -EAGAIN)
 		Py_RETURN_NONE;

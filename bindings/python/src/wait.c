@@ -151,6 +151,16 @@ static int leave_behind(struct service *service, struct awaited *awaited)
 	return 0;
 }
 
+/* The library may use the items until the service is closed: the hold has them until then. */
+static void leave_to_close(struct service *service, struct awaited *awaited)
+{
+	struct hold *hold = hold_get(&service->holds, awaited->cookie);
+
+	if (hold && awaited->items && hold_adopt(hold, awaited->items))
+		while (service->svc || service->holds.n)
+			pause_ms(1); /* no memory to leave it */
+}
+
 /* Cancels it. 0: *end is its end; else a negative errno. */
 static int cancel(struct service *service, uint64_t cookie, int timeout_ms, struct ripc_msg **end)
 {
@@ -186,6 +196,8 @@ static void give_up(struct service *service, struct awaited *awaited)
 		hold = hold_get(&service->holds, awaited->cookie);
 		if (hold)
 			hold_settle(service, hold, awaited->outcome);
+	} else if (!is_open(service)) {
+		leave_to_close(service, awaited);
 	}
 	PyErr_Restore(type, exception, trace);
 	outcome_note(awaited->outcome);
@@ -214,6 +226,7 @@ int end_await(struct service *service, struct awaited *awaited, int error, struc
 	}
 	if (!error)
 		return 0;
+	leave_to_close(service, awaited);
 	error_raise(-ESHUTDOWN, RIPC_UNKNOWN, "the service is closed");
 	return -1;
 }

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Ctrl-C, and other signals, while a call waits."""
+import contextlib
 import select
 import signal
 import subprocess
@@ -356,6 +357,38 @@ class InThisProcess(unittest.TestCase):
             thread.join()
         self.assertIsNone(me.look())
 
+    # The handler gets the first message, and leaves the second one, which comes with a signal, too.
+    def test_a_handler_receives_and_is_interrupted(self):
+        me, got, threads = self.me, [], []
+
+        def signal_and_send(text):
+            signal.raise_signal(signal.SIGALRM)
+            self.mute.send_long(me.id, text, 20.0)
+
+        def begin(text):
+            threads.append(threading.Thread(target=signal_and_send, args=(text,)))
+            threads[-1].start()
+
+        def handler(*_):
+            if len(threads) == 1:
+                with contextlib.suppress(Ended):
+                    begin(b'second')
+                    while True:
+                        got.append(bytes(me.receive(PATIENCE)))
+            raise Ended
+        self.handler_is(handler)
+        for _ in range(20):
+            with contextlib.suppress(Ended):
+                begin(b'first')
+                me.receive(PATIENCE)
+            while len(got) < 2:
+                got.append(bytes(me.receive(20.0)))
+            self.assertEqual(got, [b'first', b'second'])
+            for thread in threads:
+                thread.join()
+            got.clear()
+            threads.clear()
+
     def test_nothing_is_lost_of_many(self):
         self.handler_is(self.raises)
         data, n_told = bytearray(b'x' * 1000), 0
@@ -412,6 +445,36 @@ class InThisProcess(unittest.TestCase):
         told = raised.exception.__context__.__context__
         self.assertEqual((told.errno, told.outcome), (4, ripc.NOT_DELIVERED))
         self.assertIn('was not delivered', str(told))
+
+    # The partner has taken a part of the request, and says nothing more.
+    def test_a_request_is_not_let_go_before_close_has_ended(self):
+        still = ripc.Context(backends='udp', interfaces='lo', no_thread=True)
+        ctx = ripc.Context(backends='udp', interfaces='lo')
+        silent, me, closed = still.service(), ctx.service(), []
+        data = bytearray(64 << 20)
+        self.addCleanup(sys.setswitchinterval, sys.getswitchinterval())
+
+        def close():
+            while not still.stats()['granted_bytes']:
+                still.poll()
+            time.sleep(0.3)  # the call waits in the library
+            sys.setswitchinterval(PATIENCE)
+            me.close()
+            closed.append(True)
+        thread = threading.Thread(target=close)
+        thread.start()
+        with self.assertRaises(ripc.Error):
+            me.call(silent.id, data, 600)
+        try:
+            data.append(1)
+            is_free = True
+        except BufferError:
+            is_free = False
+        self.assertFalse(is_free and not closed)
+        thread.join()
+        data.append(1)
+        ctx.close()
+        still.close()
 
     # Closing does not wait for what others wait for.
     def test_close_ends_a_drain_and_what_waits_in_the_context(self):

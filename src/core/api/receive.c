@@ -75,7 +75,7 @@ struct awaited {
 	uint64_t cookie;
 };
 
-/* Also when no end can be taken any more. */
+/* Also when no end can be taken any more: a service that has ended is closing for ever. */
 static bool has_ended(void *arg)
 {
 	const struct awaited *awaited = arg;
@@ -93,15 +93,15 @@ static int take_end(struct awaited *awaited, int timeout_ms, struct message **me
 
 	ripc__service_get(service);
 	ready = ripc__wait_or_end(ctx, NULL, has_ended, awaited, ripc__deadline(ctx, timeout_ms));
+	if (ready > 0 && service->closing) {
+		ripc__orphans_wait(ctx); /* the memory that was sent is the caller's again */
+		ready = -ESHUTDOWN;
+	}
 	ripc__service_put(service);
 	if (ready < 0)
 		return ready;
 	if (!ready)
 		return timeout_ms == 0 ? -EAGAIN : -ETIMEDOUT;
-	if (service->closing) {
-		ripc__orphans_wait(ctx); /* the memory that was sent is the caller's again */
-		return -ESHUTDOWN;
-	}
 	*message = ripc__ends_find(&service->ends, awaited->cookie);
 	if (!*message)
 		return -ENOENT;
@@ -113,18 +113,20 @@ int ripc_receive_end(struct ripc_service *svc, uint64_t cookie, int timeout_ms,
 		struct ripc_msg **msg)
 {
 	struct awaited awaited = {svc, cookie};
+	struct ripc_context *ctx;
 	struct message *message;
 	int error;
 
 	if (!svc || !msg || timeout_ms < -1)
 		return -EINVAL;
-	error = ripc__enter_in(svc);
+	ctx = svc->ctx;
+	error = ripc__enter(ctx);
 	if (error)
 		return error;
 	error = take_end(&awaited, timeout_ms, &message);
 	if (!error)
 		*msg = &message->public;
-	ripc__leave(svc->ctx);
+	ripc__leave(ctx);
 	return error;
 }
 

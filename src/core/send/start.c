@@ -22,6 +22,7 @@
 #include "util/timers.h"
 
 #define WAITING_MAX     256u /* to one partner, before a RIPC_NOWAIT send meets -EAGAIN */
+#define OUTGOING_MAX    16384u /* to one partner; its count holds that of a few, whose sends move */
 #define ANSWERS_MAX     4096u /* the same, of an answer to a question */
 
 static void count_foreign(struct ripc_context *ctx, const struct ripc_send *request)
@@ -148,6 +149,8 @@ int ripc__outgoing_start(struct ripc_service *service, const struct ripc_send *r
 		partner->blocked = true;
 		return -EAGAIN;
 	}
+	if (partner->n_outgoing >= OUTGOING_MAX && !wire_answers(&like->call))
+		return -ENOMEM;
 	if (request->to_incarnation && (partner->peer ?
 			partner->incarnation != request->to_incarnation :
 			ripc__death_is_known(service, request->to_incarnation)))

@@ -9,6 +9,7 @@
 #define SOON_MS 50 /* a deadline that is missed on purpose */
 #define CALLERS 8u
 #define CALLS   100u
+#define MANY    65600u /* more than 16 bits count */
 
 static const char *const backends[] = {"udp", "shm"};
 
@@ -242,6 +243,33 @@ START_TEST(receive_end__waits_for_room)
 }
 END_TEST
 
+/* More than a partner counts: each that is taken ends, also those of a service that is closed. */
+START_TEST(receive_end__of_very_many)
+{
+	const struct iovec one = item("x", 1);
+	struct side side, silent;
+	struct ripc_send send;
+	uint64_t n = 0;
+	int error = 0;
+
+	side_open(&side, RIPC_NO_THREAD);
+	side_open(&silent, RIPC_NO_THREAD);
+	while (!error && n < MANY) {
+		send = awaited_send(silent.id, &one, n);
+		error = ripc_sendmsg(side.svc, &send, NULL);
+		n += error == 0;
+	}
+	ck_assert_int_eq(error, -ENOMEM);
+	ck_assert_uint_gt(n, 300);
+	ck_assert_int_eq(no_end(side.svc, n, 0), -ENOENT);
+	ripc_service_close(side.svc);
+	ck_assert_uint_eq(stats_of(side.ctx).long_not_delivered, n);
+	ck_assert_int_eq(ripc_service_open(side.ctx, 0, 0, &side.svc), 0);
+	side_close(&side);
+	side_close(&silent);
+}
+END_TEST
+
 /* That an ordered message has failed is known when its end is taken. */
 START_TEST(receive_end__of_ordered_sends)
 {
@@ -431,7 +459,8 @@ int main(void)
 		{ receive_end__of_a_send, 2 }, { receive_end__of_calls, 2 },
 		{ receive_end__again_after_a_timeout, 2 }, { receive_end__after_a_cancel, 2 },
 		{ receive_end__of_a_group, 2 }, { receive_end__refused, 1 },
-		{ receive_end__waits_for_room, 1 }, { receive_end__of_ordered_sends, 1 },
+		{ receive_end__waits_for_room, 1 }, { receive_end__of_very_many, 1 },
+		{ receive_end__of_ordered_sends, 1 },
 		{ receive_end__beside_threads_that_receive, 2 }, { receive_end__twice, 2 },
 		{ receive_end__closed_while_it_waits, 2 },
 		{ receive_end__closed_before_it_is_taken, 2 }, { NULL, 0 },
