@@ -513,6 +513,7 @@ RIPC_API int ripc_send_long(struct ripc_service *svc, uint64_t to, const struct 
  * sets *outcome, also when the send fails.
  * With RIPC_NOWAIT (short message: -EINVAL), 0 means that the send is accepted: exactly one
  * COMPLETION with the cookie follows by ripc_receive(), or with RIPC_AWAITED by ripc_receive_end().
+ * The 16,385th RIPC_AWAITED message that is under way to one partner fails with -ENOMEM.
  * Until then the items (not the array) must stay untouched. A
  * negative return means that no COMPLETION follows and nothing was sent. -EAGAIN: too much is in
  * progress to that partner, or to a member of that group (ripc/group.h); a NOTICE with cookie 0 and
@@ -597,8 +598,7 @@ RIPC_API int ripc_receive(struct ripc_service *svc, int timeout_ms, struct ripc_
  * any thread, and the descriptor of ripc_service_fd(), pass over it. Everything else stays in the
  * queue, and delays no end. *msg is the caller's until ripc_msg_free(). The send or call goes on
  * after -ETIMEDOUT, -EAGAIN and -EINTR: call again, or call ripc_cancel(), after which its end has
- * the true outcome. A RIPC_AWAITED send meets no -EAGAIN: it waits for room as a waiting send does,
- * but beside 16,384 others to one partner it fails with -ENOMEM.
+ * the true outcome. A RIPC_AWAITED send meets no -EAGAIN: it waits for room as a waiting send does.
  * Of several ends with one cookie, the oldest is taken.
  *  -ENOENT     no send or call with this cookie and RIPC_AWAITED began, or its end was taken
  *  -EAGAIN     not ended, timeout 0     -ETIMEDOUT  not ended in time
