@@ -322,7 +322,7 @@ static void run_here(struct errand *errand)
 	atomic_fetch_sub(errand->running, 1);
 }
 
-/* What was opened in a context that is closed meanwhile is gone. */
+/* A context that was closed meanwhile has closed the errand's object, too. */
 static void undo_here(struct errand *errand)
 {
 	PyThreadState *state;

@@ -378,7 +378,7 @@ START_TEST(handle__shorts_are_held)
 	ck_assert(packet.h.flags & WIRE_F_HELLO);
 	ck_assert_uint_eq(packet.hello.token, token_out);
 	ck_assert_uint_eq(n_sent_to(&lone, since, WIRE_SHORT, TRUE_HOST), 1);
-	/* What is for its ID goes elsewhere, and leaves the one for itself, or drops it. */
+	/* A short to its ID is sent to the new holder. The one by handle stays, or is dropped. */
 	ck_assert_int_eq(ripc_send_short(lone.svc, lone.service, &word, 1), 0);
 	lone_answer(&lone, 0x777, 0xc1, 5);
 	ck_assert_uint_eq(n_sent_to(&lone, since, WIRE_SHORT, 5), 1);

@@ -399,14 +399,13 @@ END_TEST
 /* Does an echo from a host get a reply? If not, it gets a RETRY. */
 static bool echo_is_answered(struct lone *lone, uint8_t host, uint64_t stamp)
 {
-	const struct wire_packet echo = {.h.type = WIRE_ECHO, .value = 0xa5c, .stamp = stamp};
-	struct wire_packet said = echo, packet;
+	struct wire_packet echo = {.h.type = WIRE_ECHO, .value = 0xa5c, .stamp = stamp}, packet;
 	uint32_t since = lone->n_sent;
 	uint8_t home = lone->host;
 	bool is_answered;
 
 	lone->host = host;
-	lone_say(lone, &said, NULL, NULL);
+	lone_say(lone, &echo, NULL, NULL);
 	lone->host = home;
 	ck_assert_uint_eq(lone->n_sent - since, 1);
 	ck_assert_uint_eq(lone->sent_to[since % LONE_SENT_MAX], host);

@@ -52,7 +52,7 @@ START_TEST(lease__last_copy_ends_it)
 }
 END_TEST
 
-/* Whoever has a copy, and no other lease ends with it. */
+/* Copies of the descriptor are leases no more; a second lease stays. */
 START_TEST(lease_end__with_all_copies)
 {
 	int lease = ripc__lease_make(file), of_lease = dup(lease);
