@@ -575,8 +575,6 @@ void ripc__unknown_answer(struct sealed_net *net, const uint8_t *bytes,
 /* Whose session has their index, and has just used this counter? */
 static struct member *sent_by(struct seal *seal, uint32_t their_index, uint64_t counter)
 {
-	if (!ripc__bucket_take(&seal->unknowns, seal->ctx->now_us))
-		return NULL;
 	list_for_each(node, &seal->used) {
 		struct member *member = list_entry(node, struct member, node);
 		const struct session *session = member->current;
@@ -611,12 +609,16 @@ static bool is_doubtful(struct session *session, uint64_t counter)
 }
 
 /* Returns the member if core should ask whether it lives. */
-static const struct member *unknown_input(struct seal *seal, const uint8_t *bytes)
+static const struct member *unknown_input(struct seal *seal, const uint8_t *bytes,
+		const struct ripc__addr *from)
 {
 	uint64_t counter = get64(bytes + 8);
-	struct member *member = sent_by(seal, get32(bytes + 4), counter);
 	uint32_t reset = get32(bytes + 16);
+	struct member *member;
 
+	if (!ripc__budget_spend(&seal->unknowns, from->host, seal->ctx->now_us, 1))
+		return NULL;
+	member = sent_by(seal, get32(bytes + 4), counter);
 	if (!member)
 		return NULL;
 	if (ripc__is_equal(&member->current->their_reset, &reset, sizeof(reset))) {
@@ -632,7 +634,7 @@ struct member *ripc__handshake_quoted(struct seal *seal, const uint8_t *quote, u
 
 	if (len < SEALED_HEADER || quote[0] != SEALED_MAGIC)
 		return NULL;
-	if (quote[1] == SEALED_DATA)
+	if (quote[1] == SEALED_DATA && ripc__bucket_take(&seal->quotes, seal->ctx->now_us))
 		return sent_by(seal, get32(quote + 4), get64(quote + 8));
 	handshake = quote[1] == SEALED_INIT ?
 		ripc__map_get(&seal->handshakes, get32(quote + 4)) : NULL;
@@ -691,6 +693,6 @@ const struct member *ripc__handshake_input(struct sealed_net *net, uint8_t *byte
 	else if (bytes[1] == SEALED_PROOF)
 		proof_input(seal, bytes);
 	else
-		return unknown_input(seal, bytes);
+		return unknown_input(seal, bytes, from);
 	return NULL;
 }

@@ -17,7 +17,9 @@
 
 #define INITS_PER_SECOND    1000u /* handshakes that others make us compute */
 #define INITS_SHARE         4u    /* one host gets this part */
-#define UNKNOWNS_PER_SECOND 100u
+#define UNKNOWNS_PER_SECOND 1000u /* UNKNOWNs for which a session is looked for */
+#define UNKNOWNS_SHARE      10u   /* one host gets this part */
+#define QUOTES_PER_SECOND   100u  /* the same for quotes of the network, which anybody forges */
 #define LOOK_US             60000000u /* how often the directory of keys is looked at */
 
 /* ---- open and close ---------------------------------------------------------------------- */
@@ -216,7 +218,9 @@ int ripc__seal_open(struct ripc_context *ctx)
 	seal->ctx = ctx;
 	seal->ciphers.box = &seal->box;
 	ripc__budget_init(&seal->inits, INITS_PER_SECOND, INITS_PER_SECOND / 2, INITS_SHARE, key);
-	ripc__bucket_init(&seal->unknowns, UNKNOWNS_PER_SECOND, UNKNOWNS_PER_SECOND);
+	ripc__budget_init(&seal->unknowns, UNKNOWNS_PER_SECOND, UNKNOWNS_PER_SECOND,
+		UNKNOWNS_SHARE, key);
+	ripc__bucket_init(&seal->quotes, QUOTES_PER_SECOND, QUOTES_PER_SECOND);
 	error = crypto_open(seal);
 	error = error ? error : dir_open(seal);
 	error = error ? error : timers_admit(seal);
