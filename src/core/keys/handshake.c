@@ -17,7 +17,6 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/base.h"
@@ -161,7 +160,7 @@ static void handshake_free(struct seal *seal, struct handshake *handshake)
 	list_remove(&handshake->node);
 	handshake->member->handshake = 0;
 	ripc__noise_wipe(&handshake->noise);
-	free(handshake);
+	ripc__secret_free(&seal->ciphers.memory, handshake, sizeof(*handshake));
 }
 
 void ripc__handshake_end(struct seal *seal, struct member *member)
@@ -269,11 +268,11 @@ int ripc__handshake_begin(struct sealed_net *net, struct member *member,
 		handshake->at = *at;
 		return 0;
 	}
-	handshake = calloc(1, sizeof(*handshake));
+	handshake = ripc__secret_alloc(&seal->ciphers.memory, sizeof(*handshake));
 	if (!handshake)
 		return -ENOMEM;
 	if (ripc__timer_admit(seal->ctx)) {
-		free(handshake);
+		ripc__secret_free(&seal->ciphers.memory, handshake, sizeof(*handshake));
 		return -ENOMEM;
 	}
 	*handshake = (struct handshake){.timer.fire = fire, .member = member, .net = net,

@@ -2,7 +2,6 @@
 /* What a context with keys has (member.h), and what the rest of the core asks of it (sealed.h). */
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/base.h"
@@ -188,8 +187,8 @@ static void seal_free(struct seal *seal)
 {
 	ripc__ciphers_free(&seal->ciphers);
 	ripc__box_close(&seal->box);
-	explicit_bzero(seal, sizeof(*seal));
-	free(seal);
+	ripc__secret_close(&seal->ciphers.memory);
+	ripc__secret_unmap(seal, sizeof(*seal));
 }
 
 static int timers_admit(struct seal *seal)
@@ -210,7 +209,7 @@ static int timers_admit(struct seal *seal)
 int ripc__seal_open(struct ripc_context *ctx)
 {
 	uint64_t key[2] = {ripc__nonce(ctx), ripc__nonce(ctx)};
-	struct seal *seal = calloc(1, sizeof(*seal));
+	struct seal *seal = ripc__secret_map(sizeof(*seal));
 	int error;
 
 	if (!seal)
