@@ -44,6 +44,7 @@ struct ripc_grant {
  * copied; the two directories then belong to one deployment. why has RIPC_KEYS_WHY bytes; when the
  * call fails, it gets a sentence that says why.
  *  -EEXIST  the directory has keys already
+ *  -EACCES  the directory is another user's, or others can write to it
  *  -EINVAL, -ENODEV (no cryptography was built or is installed), errors of the file system
  */
 RIPC_API int ripc_keys_new(const char *dir, const char *like, uint32_t flags, char *why);

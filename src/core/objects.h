@@ -127,7 +127,6 @@ struct ripc_context {
 	struct list fanouts, kept; /* group/fanout.h, group/group.c */
 	uint32_t n_kept;
 	struct list heard;         /* streams of others to groups (group/heard.c) */
-	uint32_t n_heard;
 	uint32_t many_least;       /* from so many members on datagrams go to many; 0: never */
 	uint32_t n_offers;
 	struct moves reads, writes; /* in progress */

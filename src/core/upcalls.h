@@ -57,9 +57,9 @@ struct upcalls {
 	void (*partner_forgotten)(struct partner *partner);
 	/* No message in progress to the partner was delivered, or will be. */
 	void (*sends_fail)(struct partner *partner, int status);
-	/* The partner goes to another peer: its unread messages count there. */
-	void (*unread_release)(struct partner *partner);
-	void (*unread_hold)(struct partner *partner);
+	/* The partner goes to another peer: its unread messages and its streams count there. */
+	void (*shares_release)(struct partner *partner);
+	void (*shares_hold)(struct partner *partner);
 	/* Memory of messages that wait for the partner, bytes. */
 	size_t (*waiting_bytes)(const struct partner *partner);
 

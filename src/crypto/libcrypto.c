@@ -236,12 +236,15 @@ static int mac_make(struct lib *lib, const uint8_t key[32], const struct iovec *
 	const OSSL_PARAM params[] = {
 		OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, (char *)"SHA256", 0),
 		OSSL_PARAM_END};
+	static const uint8_t none[32];
 	size_t len = 32;
 	bool ok = EVP_MAC_init(lib->mac, key, 32, params) == 1;
 
 	for (uint32_t i = 0; ok && i < n; i++)
 		ok = EVP_MAC_update(lib->mac, in[i].iov_base, in[i].iov_len) == 1;
-	return ok && EVP_MAC_final(lib->mac, digest, &len, 32) == 1 ? 0 : -ENOMEM;
+	ok = ok && EVP_MAC_final(lib->mac, digest, &len, 32) == 1;
+	/* It has the key until it gets another one. */
+	return EVP_MAC_init(lib->mac, none, 32, params) == 1 && ok ? 0 : -ENOMEM;
 }
 
 static int mac(void *state, const uint8_t key[32], const struct iovec *in, uint32_t n,

@@ -6,6 +6,7 @@ mean no good. usage: test_metrics.py BUILD_DIR SOURCE_DIR
 import json
 import os
 import re
+import select
 import shutil
 import socket
 import subprocess
@@ -18,7 +19,7 @@ import urllib.request
 
 from test_top import Shown, expect, figures
 
-PATIENCE_S = 60
+PATIENCE_S, PLACES, TRIES = 60, 32, 10
 SAMPLE = re.compile(r'([a-zA-Z_:][a-zA-Z0-9_:]*)\{((?:[a-zA-Z_]\w*="(?:[^"\\\n]|\\["\\n])*",?)*)\} (\S+)$')
 LABEL = re.compile(r'([a-zA-Z_]\w*)="((?:[^"\\\n]|\\["\\n])*)"')
 
@@ -101,9 +102,81 @@ def check_requests(server):
         head, _, body = said.partition(b'\r\n\r\n')
         assert int(re.search(rb'Content-Length: (\d+)', head)[1]) == len(body)
     print('requests are answered, also wrong ones')
-    silent = [socket.create_connection(('127.0.0.1', server.port), timeout=PATIENCE_S) for _ in range(31)]
+
+
+def closed(clients):
+    """The indices of those that the server has closed."""
+    poll = select.poll()
+    for each in clients:
+        poll.register(each, select.POLLIN)
+    ready = {fd for fd, _ in poll.poll(0)}
+    return [i for i, each in enumerate(clients) if each.fileno() in ready]
+
+
+def oldest_go(server):
+    """Silent clients, and slow ones with half a request, lose their places to new ones: the oldest do, and no others."""
+    clients = []
+    for i in range(80):
+        clients.append(socket.create_connection(('127.0.0.1', server.port), timeout=PATIENCE_S))
+        if i % 2:
+            clients[-1].sendall(b'GET /met')
+    assert all(each.recv(1) == b'' for each in clients[:80 - PLACES])
+    before = closed(clients)
+    text = server.get()
+    after = closed(clients)
+    for each in clients:
+        each.close()
+    parse(text)
+    return before == list(range(80 - PLACES)) and after == list(range(81 - PLACES))
+
+
+def send_buffers_are_small():
+    """In a network namespace of our own they can be made so."""
+    if '--inside' not in sys.argv:
+        return False
+    try:
+        with open('/proc/sys/net/ipv4/tcp_wmem', 'w', encoding='ascii') as file:
+            file.write('4096 16384 16384')
+    except OSError:
+        return False
+    return True
+
+
+def established(server):
+    """How many connections the server has."""
+    with open('/proc/net/tcp', encoding='ascii') as file:
+        return sum(line.split()[1].endswith(f':{server.port:04X}') and line.split()[3] == '01' for line in file)
+
+
+def deafest_goes(server):
+    """Of clients that read nothing of their answers one loses its place to a scrape."""
+    clients = []
+    for _ in range(PLACES):
+        clients.append(socket.socket())
+        clients[-1].setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+        clients[-1].connect(('127.0.0.1', server.port))
+        clients[-1].sendall(b'GET /metrics HTTP/1.1\r\n\r\n')
+    assert all(each.recv(1) == b'H' for each in clients)
+    before = established(server)
+    text = server.get()
+    after = established(server)
+    for each in clients:
+        each.close()
+    parse(text)
+    return before == PLACES and after == PLACES - 1
+
+
+def check_idlers(server):
+    """Whatever clients do that bring no request, or do not read the answer, a scrape has its answer."""
+    expect('of 80 clients without a request the oldest lose their places', any(oldest_go(server) for _ in range(TRIES)))
+    if send_buffers_are_small():
+        expect(f'of {PLACES} clients that read nothing one loses its place',
+               any(deafest_goes(server) for _ in range(TRIES)))
+    else:
+        print('not tried: clients that read nothing, as send buffers hold a whole answer')
+    silent = [socket.create_connection(('127.0.0.1', server.port), timeout=PATIENCE_S) for _ in range(PLACES - 1)]
     silent[0].sendall(b'GET /met')
-    expect('31 silent clients keep nobody waiting', server.get())
+    expect(f'{len(silent)} silent clients keep nobody waiting', server.get())
     expect('their time is limited', all(each.recv(1) == b'' for each in silent))
     for each in silent:
         each.close()
@@ -178,6 +251,7 @@ def main(build, source):
         queries = check_dashboard(source, kinds)
         check_prometheus(server, queries)
         check_requests(server)
+        check_idlers(server)
     finally:
         server.end()
         for each in processes:

@@ -65,17 +65,18 @@ class Shown:
         return self.popen.wait(20)
 
 
-def top(build, *arguments, user=None):
-    prefix = ['setpriv', '--reuid', str(user), '--clear-groups'] if user else []
+def top(build, *arguments, user=None, limit=None):
+    prefix = ['prlimit', f'--nofile={limit}'] if limit else []
+    prefix += ['setpriv', '--reuid', str(user), '--clear-groups'] if user else []
     done = subprocess.run([*prefix, os.path.join(build, 'tools/ripc'), 'top', '--once', *arguments], check=False, timeout=60,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert done.returncode == 0, done.stdout
     return done.stdout
 
 
-def contexts(build, user=None):
+def contexts(build, user=None, limit=None):
     """What it shows, by process."""
-    return {each['pid']: each for each in map(json.loads, top(build, '--json', user=user).splitlines())}
+    return {each['pid']: each for each in map(json.loads, top(build, '--json', user=user, limit=limit).splitlines())}
 
 
 def check_equal(build, processes, names, are_idle):
@@ -259,6 +260,41 @@ def check_users(build, processes):
     unknown.end()
 
 
+FAKES = 8000  # kernels list names in various orders: of so many most come before some true one
+
+
+def fakes_start():
+    """Another user binds names of its own as contexts have them."""
+    script = f'''
+import os, resource, socket
+resource.setrlimit(resource.RLIMIT_NOFILE, ({FAKES} + 100, {FAKES} + 100))
+os.setgroups([]); os.setresuid({OTHER}, {OTHER}, {OTHER})
+fakes = []
+for i in range({FAKES}):
+    fakes.append(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+    fakes[-1].bind(f"\\0ripc-life/{{os.getuid():x}}/{{i + 1:016x}}".encode())
+    fakes[-1].listen()
+print("ready", flush=True)
+input()
+'''
+    popen = subprocess.Popen([sys.executable, '-c', script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert popen.stdout.readline() == 'ready\n'
+    return popen
+
+
+def check_fakes(build, processes):
+    """Names of another user in any number hide nobody from root, whatever number of descriptors there is."""
+    popen = fakes_start()
+    late = Shown(build, 7)
+    pids = {each.pid for each in (*processes, late)}
+    expect(f'{FAKES} names of another user hide nobody', pids <= set(contexts(build)))
+    expect('also with few descriptors', pids <= set(contexts(build, limit=250)))
+    metrics = subprocess.run([os.path.join(build, 'tools/ripc'), 'metrics'], check=True, stdout=subprocess.PIPE, text=True).stdout
+    expect('nor in metrics', all(f'pid="{pid}"' in metrics for pid in pids))
+    late.end()
+    popen.communicate('\n')
+
+
 class Liar:
     """Shows memory of its choice as a context of ours."""
 
@@ -365,6 +401,7 @@ def main(build, source):
     check_terminal(build, signal.SIGTERM)
     if os.geteuid() == 0:
         check_users(build, processes)
+        check_fakes(build, processes)
     else:
         print('not tried without root: other users')
     check_end(build, processes, names)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A server of HTTP/1.1 with one page. Each connection brings one request, of limited length, and
- * has limited time; a client that is slow or silent keeps nobody else waiting.
+ * has limited time. While all places are taken, a new connection takes the place of the oldest one
+ * without a whole request, so a client that is slow or silent keeps nobody else waiting.
  */
 #include <errno.h>
 #include <netdb.h>
@@ -33,6 +34,7 @@ struct page {
 struct client {
 	int fd; /* -1: none */
 	uint64_t until_ns;
+	uint64_t moved_ns; /* when it was accepted, or took a part of its answer */
 	char request[REQUEST_MAX + 1];
 	size_t len;
 	char *answer; /* NULL: the request has not come yet */
@@ -229,7 +231,10 @@ static void client_write(struct client *client)
 
 	if (n < 0 && errno != EAGAIN && errno != EINTR)
 		client->until_ns = 0;
-	client->sent += n > 0 ? (size_t)n : 0;
+	if (n > 0) {
+		client->sent += (size_t)n;
+		client->moved_ns = tool_now_ns();
+	}
 	if (client->sent == client->answer_len) {
 		/* What is still unread would take the answer with it. */
 		shutdown(client->fd, SHUT_WR);
@@ -240,41 +245,59 @@ static void client_write(struct client *client)
 	}
 }
 
+/* Loses one its place rather than two: without a whole request, or deaf for longer? */
+static bool is_idler(const struct client *one, const struct client *two)
+{
+	if (!one->answer != !two->answer)
+		return !one->answer;
+	return one->moved_ns < two->moved_ns;
+}
+
+static struct client *place_get(struct server *server)
+{
+	struct client *idlest = server->clients;
+
+	for (int i = 0; i < CLIENTS_MAX; i++) {
+		struct client *client = &server->clients[i];
+
+		if (client->fd < 0)
+			return client;
+		if (is_idler(client, idlest))
+			idlest = client;
+	}
+	client_close(idlest);
+	return idlest;
+}
+
 static void accept_one(struct server *server)
 {
 	int fd = accept4(server->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	uint64_t now_ns = tool_now_ns();
 
 	if (fd < 0)
-		server->deaf_until_ns = tool_now_ns() + DEAF_NS;
-	for (int i = 0; fd >= 0 && i < CLIENTS_MAX; i++) {
-		if (server->clients[i].fd >= 0)
-			continue;
-		server->clients[i] = (struct client){.fd = fd,
-			.until_ns = tool_now_ns() + PATIENCE_NS};
-		return;
-	}
-	if (fd >= 0)
-		close(fd);
+		server->deaf_until_ns = now_ns + DEAF_NS;
+	else
+		*place_get(server) = (struct client){.fd = fd, .moved_ns = now_ns,
+			.until_ns = now_ns + PATIENCE_NS};
 }
 
-/* Waits for connections and for all clients; while all places are taken, others wait. */
+/* Waits for connections and for all clients. */
 static int wait_for_any(const struct server *server, struct pollfd fds[CLIENTS_MAX + 1])
 {
 	bool deaf = tool_now_ns() < server->deaf_until_ns;
-	int free_places = 0;
+	bool any = false;
 
 	for (int i = 0; i < CLIENTS_MAX; i++) {
 		const struct client *client = &server->clients[i];
 
 		fds[i] = (struct pollfd){.fd = client->fd,
 			.events = client->answer ? POLLOUT : POLLIN};
-		free_places += client->fd < 0;
+		any |= client->fd >= 0;
 	}
-	fds[CLIENTS_MAX] = (struct pollfd){.fd = free_places && !deaf ? server->listener : -1,
-		.events = POLLIN};
+	fds[CLIENTS_MAX] = (struct pollfd){.fd = deaf ? -1 : server->listener, .events = POLLIN};
 	/* A second: that of clients whose time is over is noticed. */
 	return poll(fds, CLIENTS_MAX + 1, deaf ? (int)(DEAF_NS / 1000000u) :
-		free_places == CLIENTS_MAX ? -1 : 1000) < 0 && errno != EINTR ? -errno : 0;
+		any ? 1000 : -1) < 0 && errno != EINTR ? -errno : 0;
 }
 
 int http_serve(int listener, int (*text)(void *arg, FILE *to), void *arg)

@@ -20,6 +20,7 @@
 #include "look.h"
 #include "../common.h"
 
+#define DESCRIPTORS_BESIDE 96u /* for all but contexts: files, clients (http.c), what comes */
 #define LEN_MAX     (1u << 20) /* of a page, bytes; ours has 64 KiB */
 #define MESSAGE_LEN 16
 #define NAME        "@ripc-life/"
@@ -65,6 +66,14 @@ static void read_command(struct look_context *of)
 		*at = *at < ' ' || *at > '~' ? '?' : *at;
 }
 
+static void context_free(struct look_context *of)
+{
+	if (of->memory)
+		munmap((void *)(uintptr_t)of->memory, of->len);
+	close(of->fd);
+	free(of);
+}
+
 /* Does the kernel say that the process that listens is the user's by whose name it listens? */
 static bool is_owner(struct look_context *of)
 {
@@ -96,21 +105,81 @@ static int context_connect(struct look_context *of)
 	return -ECONNREFUSED;
 }
 
+static struct look_user *user_find(struct look *look, uid_t uid)
+{
+	for (size_t i = 0; i < look->n_users; i++) {
+		if (look->users[i].n && look->users[i].uid == uid)
+			return &look->users[i];
+	}
+	return NULL;
+}
+
+/* Each user has a context, so there is an entry for one more while there is room for a context. */
+static struct look_user *user_get(struct look *look, uid_t uid)
+{
+	struct look_user *user = user_find(look, uid);
+
+	for (size_t i = 0; !user && i < look->n_users; i++) {
+		if (!look->users[i].n)
+			user = &look->users[i];
+	}
+	if (!user)
+		user = &look->users[look->n_users++];
+	user->uid = uid;
+	return user;
+}
+
+static void forget(struct look *look, size_t place)
+{
+	user_find(look, look->list[place]->uid)->n--;
+	context_free(look->list[place]);
+	look->list[place] = look->list[--look->n];
+}
+
+/* Forgets a context of this user, one that has shown nothing if there is such. */
+static void forget_one_of(struct look *look, uid_t uid)
+{
+	size_t place = look->n;
+
+	for (size_t i = 0; i < look->n; i++) {
+		if (look->list[i]->uid == uid && (place == look->n || !look->list[i]->memory))
+			place = i;
+	}
+	forget(look, place);
+}
+
+/* The user that gives a place to one with fewer contexts, where all are taken. NULL: none does. */
+static const struct look_user *giver(struct look *look, uid_t uid)
+{
+	const struct look_user *own = user_find(look, uid), *most = &look->users[0];
+
+	for (size_t i = 1; i < look->n_users; i++) {
+		if (look->users[i].n > most->n)
+			most = &look->users[i];
+	}
+	return most->n > (own ? own->n : 0) + 1 ? most : NULL;
+}
+
 static void context_meet(struct look *look, uint64_t context, uid_t uid)
 {
+	bool is_full = look->n >= look->max;
 	struct look_context *of;
 
-	if (look->n == LOOK_CONTEXTS_MAX || find(look, context, uid))
+	if (find(look, context, uid) || (is_full && !giver(look, uid)))
 		return;
 	of = calloc(1, sizeof(*of));
 	if (!of)
 		return;
 	of->context = context;
 	of->uid = uid;
-	if (context_connect(of))
+	if (context_connect(of)) {
 		free(of);
-	else
-		look->list[look->n++] = of;
+		return;
+	}
+	if (is_full)
+		forget_one_of(look, giver(look, uid)->uid);
+	look->list[look->n++] = of;
+	user_get(look, uid)->n++;
 }
 
 static int find_contexts(struct look *look)
@@ -233,14 +302,6 @@ static void hear_all(struct look *look, int timeout_ms)
 
 /* ---- samples ------------------------------------------------------------------------------- */
 
-static void context_free(struct look_context *of)
-{
-	if (of->memory)
-		munmap((void *)(uintptr_t)of->memory, of->len);
-	close(of->fd);
-	free(of);
-}
-
 static void sample(struct look_context *of)
 {
 	of->before = of->now;
@@ -261,33 +322,37 @@ static int compare(const void *a, const void *b)
 
 static void drop_ended(struct look *look)
 {
-	size_t n = 0;
-
-	for (size_t i = 0; i < look->n; i++) {
+	for (size_t i = look->n; i-- > 0;) {
 		if (look->list[i]->ended)
-			context_free(look->list[i]);
-		else
-			look->list[n++] = look->list[i];
+			forget(look, i);
 	}
-	look->n = n;
 }
 
-/* One descriptor for each context may be more than the usual limit. */
-static void want_descriptors(void)
+/* One descriptor for each context may be more than the usual limit. Returns the new limit. */
+static size_t want_descriptors(void)
 {
-	struct rlimit limit;
+	struct rlimit limit, most;
 
-	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur == limit.rlim_max)
-		return;
-	limit.rlim_cur = limit.rlim_max;
-	(void)setrlimit(RLIMIT_NOFILE, &limit);
+	if (getrlimit(RLIMIT_NOFILE, &limit))
+		return DESCRIPTORS_BESIDE;
+	most = (struct rlimit){limit.rlim_max, limit.rlim_max};
+	if (limit.rlim_cur != limit.rlim_max && setrlimit(RLIMIT_NOFILE, &most) == 0)
+		limit = most;
+	return limit.rlim_cur < LOOK_CONTEXTS_MAX + DESCRIPTORS_BESIDE ? (size_t)limit.rlim_cur :
+		LOOK_CONTEXTS_MAX + DESCRIPTORS_BESIDE;
+}
+
+static size_t room_for(size_t descriptors)
+{
+	return descriptors > 2 * DESCRIPTORS_BESIDE ? descriptors - DESCRIPTORS_BESIDE :
+		descriptors / 2;
 }
 
 int look_update(struct look *look, int timeout_ms)
 {
 	int error;
 
-	want_descriptors();
+	look->max = room_for(want_descriptors());
 	error = find_contexts(look);
 	if (error)
 		return error;
@@ -305,5 +370,5 @@ void look_end(struct look *look)
 {
 	for (size_t i = 0; i < look->n; i++)
 		context_free(look->list[i]);
-	look->n = 0;
+	look->n = look->n_users = 0;
 }

@@ -34,12 +34,22 @@ struct look_context {
 	struct look_sample now, before;
 };
 
+struct look_user {
+	uid_t uid;
+	size_t n;                 /* contexts in the list */
+};
+
 struct look {
 	struct look_context *list[LOOK_CONTEXTS_MAX]; /* by process, then by incarnation */
-	size_t n;
+	size_t n, max;            /* max: as many as there are descriptors for */
+	struct look_user users[LOOK_CONTEXTS_MAX];
+	size_t n_users;
 };
 
 /*
+ * Users share the room: where it is full, a user with fewer contexts takes a place of the user with
+ * most, so nobody hides others from root by opening many.
+ *
  * Finds new contexts, drops those that have ended, and takes a sample of each; waits for their
  * answers for up to timeout_ms. A negative errno: contexts cannot be looked for.
  */

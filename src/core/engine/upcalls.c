@@ -87,6 +87,18 @@ static void partner_forgotten(struct partner *partner)
 		ripc__watch_lost(partner);
 }
 
+static void shares_release(struct partner *partner)
+{
+	ripc__unread_release(partner);
+	ripc__heard_count(partner, false);
+}
+
+static void shares_hold(struct partner *partner)
+{
+	ripc__unread_hold(partner);
+	ripc__heard_count(partner, true);
+}
+
 /* Nobody has the ID. */
 static void sends_lost(struct partner *partner, int status, uint64_t gone_us)
 {
@@ -127,8 +139,8 @@ const struct upcalls ripc__upcalls = {
 	.streams_move = ripc__heard_move,
 	.partner_forgotten = partner_forgotten,
 	.sends_fail = ripc__sends_fail,
-	.unread_release = ripc__unread_release,
-	.unread_hold = ripc__unread_hold,
+	.shares_release = shares_release,
+	.shares_hold = shares_hold,
 	.waiting_bytes = ripc__held_bytes,
 	.sent_handed = ripc__order_handed,
 	.sent_freed = ripc__outgoing_freed,

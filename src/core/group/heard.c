@@ -21,6 +21,7 @@
 #include "core/objects.h"
 #include "core/partner/packet.h"
 #include "core/partner/partner.h"
+#include "core/partner/share.h"
 #include "core/partner/token.h"
 #include "core/peer/path.h"
 #include "core/receive/short.h"
@@ -32,7 +33,6 @@
 #include "util/list.h"
 #include "util/map.h"
 
-#define HEARD_MAX 4096u     /* streams of a context */
 #define WINDOW    64        /* numbers that struct numbers knows */
 #define UNKNOWN   (1ull << 32) /* stands for the upper half of a number, until STREAM tells it */
 
@@ -166,7 +166,7 @@ static struct heard *heard_add(struct partner *partner, uint64_t group)
 	uint64_t key = key_of(ctx, partner->incarnation, group);
 	struct heard *first = ripc__map_get(&ctx->heard_by_sender, key), *heard;
 
-	if (ctx->n_heard >= HEARD_MAX)
+	if (!ripc__share_left(partner, SHARE_STREAMS))
 		return NULL;
 	heard = calloc(1, sizeof(*heard));
 	if (!heard)
@@ -183,7 +183,7 @@ static struct heard *heard_add(struct partner *partner, uint64_t group)
 	heard->used_us = ctx->now_us;
 	partner->streams = true;
 	list_append(&ctx->heard, &heard->node);
-	ctx->n_heard++;
+	ripc__share_take(partner, SHARE_STREAMS, 1);
 	return heard;
 }
 
@@ -229,7 +229,7 @@ static void heard_remove(struct heard *heard)
 		at = at->same;
 	at->same = heard->same;
 	list_remove(&heard->node);
-	ctx->n_heard--;
+	ripc__share_take(heard->partner, SHARE_STREAMS, -1);
 	free(heard);
 }
 
@@ -258,6 +258,16 @@ void ripc__heard_lost(struct partner *partner)
 	}
 }
 
+void ripc__heard_count(struct partner *partner, bool is_held)
+{
+	if (!partner->streams)
+		return;
+	list_for_each(node, &partner->service->ctx->heard) {
+		if (list_entry(node, struct heard, node)->partner == partner)
+			ripc__share_take(partner, SHARE_STREAMS, is_held ? 1 : -1);
+	}
+}
+
 void ripc__heard_move(struct partner *from, struct partner *to)
 {
 	if (!from->streams)
@@ -267,6 +277,8 @@ void ripc__heard_move(struct partner *from, struct partner *to)
 
 		if (heard->partner != from || heard_of(to, heard->group))
 			continue;
+		ripc__share_take(from, SHARE_STREAMS, -1);
+		ripc__share_take(to, SHARE_STREAMS, 1);
 		heard->partner = to;
 		to->streams = true;
 	}

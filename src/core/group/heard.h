@@ -6,6 +6,7 @@
 #ifndef RIPC_HEARD_H
 #define RIPC_HEARD_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/partner/packet.h"
@@ -32,6 +33,8 @@ struct numbers *ripc__heard_copy(struct partner *partner, const struct wire_pack
 void ripc__heard_lost(struct partner *partner);
 /* See upcalls.h, streams_move. */
 void ripc__heard_move(struct partner *from, struct partner *to);
+/* The partner's streams count at its peer; is_held false: they no longer do. */
+void ripc__heard_count(struct partner *partner, bool is_held);
 /* The partner is forgotten, and its streams with it. */
 void ripc__heard_forget(struct partner *partner);
 /* A service has left the group. */

@@ -279,6 +279,11 @@ static bool is_fixed_by_root(const char *path, const struct stat *status)
 	return status->st_uid == 0 && statvfs(path, &system) == 0 && system.f_flag & ST_RDONLY;
 }
 
+int ripc__key_dir_judge(const char *path, const struct stat *status, char why[KEY_WHY])
+{
+	return is_fixed_by_root(path, status) ? 0 : status_check(path, status, false, why);
+}
+
 static int dir_check(const char *path, char why[KEY_WHY])
 {
 	struct stat status;
@@ -294,7 +299,7 @@ static int dir_check(const char *path, char why[KEY_WHY])
 		snprintf(why, KEY_WHY, "%.160s is no directory: ripc key new makes one", path);
 		return -ENOTDIR;
 	}
-	return is_fixed_by_root(path, &status) ? 0 : status_check(path, &status, false, why);
+	return ripc__key_dir_judge(path, &status, why);
 }
 
 int ripc__key_dir_read(const char *path, struct cipher_box *box, struct key_dir *dir,

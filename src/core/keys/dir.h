@@ -21,6 +21,8 @@
 #include "capability.h"
 #include "noise.h"
 
+struct stat;
+
 #define REVOKED_MAX 120u
 #define SECRETS     2u  /* secret, and secret.next or secret.old */
 #define KEY_WHY 256 /* bytes of a sentence that says what is wrong */
@@ -46,6 +48,8 @@ struct key_dir {
  */
 int ripc__key_dir_read(const char *path, struct cipher_box *box, struct key_dir *dir,
 		char why[KEY_WHY]);
+/* -EACCES: another user owns the directory of this status, or others can write to it. */
+int ripc__key_dir_judge(const char *path, const struct stat *status, char why[KEY_WHY]);
 /* Reads one file of 64 digits. secret: no other user may read it. -ENOENT: there is no file. */
 int ripc__key_file_read(const char *path, const char *name, bool secret, uint8_t key[32],
 		char why[KEY_WHY]);

@@ -17,7 +17,6 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/base.h"
@@ -161,7 +160,7 @@ static void handshake_free(struct seal *seal, struct handshake *handshake)
 	list_remove(&handshake->node);
 	handshake->member->handshake = 0;
 	ripc__noise_wipe(&handshake->noise);
-	free(handshake);
+	ripc__secret_free(&seal->ciphers.memory, handshake, sizeof(*handshake));
 }
 
 void ripc__handshake_end(struct seal *seal, struct member *member)
@@ -269,11 +268,11 @@ int ripc__handshake_begin(struct sealed_net *net, struct member *member,
 		handshake->at = *at;
 		return 0;
 	}
-	handshake = calloc(1, sizeof(*handshake));
+	handshake = ripc__secret_alloc(&seal->ciphers.memory, sizeof(*handshake));
 	if (!handshake)
 		return -ENOMEM;
 	if (ripc__timer_admit(seal->ctx)) {
-		free(handshake);
+		ripc__secret_free(&seal->ciphers.memory, handshake, sizeof(*handshake));
 		return -ENOMEM;
 	}
 	*handshake = (struct handshake){.timer.fire = fire, .member = member, .net = net,
@@ -575,8 +574,6 @@ void ripc__unknown_answer(struct sealed_net *net, const uint8_t *bytes,
 /* Whose session has their index, and has just used this counter? */
 static struct member *sent_by(struct seal *seal, uint32_t their_index, uint64_t counter)
 {
-	if (!ripc__bucket_take(&seal->unknowns, seal->ctx->now_us))
-		return NULL;
 	list_for_each(node, &seal->used) {
 		struct member *member = list_entry(node, struct member, node);
 		const struct session *session = member->current;
@@ -611,12 +608,16 @@ static bool is_doubtful(struct session *session, uint64_t counter)
 }
 
 /* Returns the member if core should ask whether it lives. */
-static const struct member *unknown_input(struct seal *seal, const uint8_t *bytes)
+static const struct member *unknown_input(struct seal *seal, const uint8_t *bytes,
+		const struct ripc__addr *from)
 {
 	uint64_t counter = get64(bytes + 8);
-	struct member *member = sent_by(seal, get32(bytes + 4), counter);
 	uint32_t reset = get32(bytes + 16);
+	struct member *member;
 
+	if (!ripc__budget_spend(&seal->unknowns, from->host, seal->ctx->now_us, 1))
+		return NULL;
+	member = sent_by(seal, get32(bytes + 4), counter);
 	if (!member)
 		return NULL;
 	if (ripc__is_equal(&member->current->their_reset, &reset, sizeof(reset))) {
@@ -632,7 +633,7 @@ struct member *ripc__handshake_quoted(struct seal *seal, const uint8_t *quote, u
 
 	if (len < SEALED_HEADER || quote[0] != SEALED_MAGIC)
 		return NULL;
-	if (quote[1] == SEALED_DATA)
+	if (quote[1] == SEALED_DATA && ripc__bucket_take(&seal->quotes, seal->ctx->now_us))
 		return sent_by(seal, get32(quote + 4), get64(quote + 8));
 	handshake = quote[1] == SEALED_INIT ?
 		ripc__map_get(&seal->handshakes, get32(quote + 4)) : NULL;
@@ -691,6 +692,6 @@ const struct member *ripc__handshake_input(struct sealed_net *net, uint8_t *byte
 	else if (bytes[1] == SEALED_PROOF)
 		proof_input(seal, bytes);
 	else
-		return unknown_input(seal, bytes);
+		return unknown_input(seal, bytes, from);
 	return NULL;
 }

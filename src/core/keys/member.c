@@ -235,8 +235,8 @@ struct session *ripc__session_make(struct seal *seal, struct member *member, uin
 		uint8_t cipher, const struct noise_keys *keys, bool is_initiator)
 {
 	struct session *session = is_initiator ?
-		ripc__session_alloc(cipher, keys->initiator, keys->responder) :
-		ripc__session_alloc(cipher, keys->responder, keys->initiator);
+		ripc__session_alloc(&seal->ciphers, cipher, keys->initiator, keys->responder) :
+		ripc__session_alloc(&seal->ciphers, cipher, keys->responder, keys->initiator);
 
 	if (!session)
 		return NULL;

@@ -107,7 +107,8 @@ struct seal {
 		uint64_t period;    /* of address proofs */
 		struct ripc__map macs;
 	} inits_seen[2];            /* INITs that were computed, by the first bytes of their MACs */
-	struct bucket unknowns;
+	struct budget unknowns;     /* limits the sessions that we look for */
+	struct bucket quotes;       /* the same for what the network quotes */
 	struct {
 		uint64_t name, us;  /* of a member; when a log line spoke of a right it lacks */
 	} said[SAID];               /* by name */

@@ -51,15 +51,29 @@ static int fail_at(const struct place *place, const char *name, int error)
 	return error;
 }
 
+/* The owner of a directory can put other files in the place of ours. */
+static int place_judge(const struct place *place)
+{
+	struct stat status;
+
+	if (fstat(place->at, &status) == 0)
+		return ripc__key_dir_judge(place->dir, &status, place->why);
+	return fail_at(place, ".", -errno);
+}
+
 static int place_open(struct place *place)
 {
 	int error;
 
 	place->at = open(place->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (place->at >= 0 && flock(place->at, LOCK_EX) == 0)
-		return 0;
-	error = -errno;
-	snprintf(place->why, RIPC_KEYS_WHY, "%.160s: %s", place->dir, strerror(-error));
+	if (place->at >= 0 && flock(place->at, LOCK_EX) == 0) {
+		error = place_judge(place);
+		if (!error)
+			return 0;
+	} else {
+		error = -errno;
+		snprintf(place->why, RIPC_KEYS_WHY, "%.160s: %s", place->dir, strerror(-error));
+	}
 	if (place->at >= 0)
 		close(place->at);
 	return error;

@@ -2,7 +2,6 @@
 /* What a context with keys has (member.h), and what the rest of the core asks of it (sealed.h). */
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/base.h"
@@ -17,7 +16,9 @@
 
 #define INITS_PER_SECOND    1000u /* handshakes that others make us compute */
 #define INITS_SHARE         4u    /* one host gets this part */
-#define UNKNOWNS_PER_SECOND 100u
+#define UNKNOWNS_PER_SECOND 1000u /* UNKNOWNs for which a session is looked for */
+#define UNKNOWNS_SHARE      10u   /* one host gets this part */
+#define QUOTES_PER_SECOND   100u  /* the same for quotes of the network, which anybody forges */
 #define LOOK_US             60000000u /* how often the directory of keys is looked at */
 
 /* ---- open and close ---------------------------------------------------------------------- */
@@ -186,8 +187,8 @@ static void seal_free(struct seal *seal)
 {
 	ripc__ciphers_free(&seal->ciphers);
 	ripc__box_close(&seal->box);
-	explicit_bzero(seal, sizeof(*seal));
-	free(seal);
+	ripc__secret_close(&seal->ciphers.memory);
+	ripc__secret_unmap(seal, sizeof(*seal));
 }
 
 static int timers_admit(struct seal *seal)
@@ -208,7 +209,7 @@ static int timers_admit(struct seal *seal)
 int ripc__seal_open(struct ripc_context *ctx)
 {
 	uint64_t key[2] = {ripc__nonce(ctx), ripc__nonce(ctx)};
-	struct seal *seal = calloc(1, sizeof(*seal));
+	struct seal *seal = ripc__secret_map(sizeof(*seal));
 	int error;
 
 	if (!seal)
@@ -216,7 +217,9 @@ int ripc__seal_open(struct ripc_context *ctx)
 	seal->ctx = ctx;
 	seal->ciphers.box = &seal->box;
 	ripc__budget_init(&seal->inits, INITS_PER_SECOND, INITS_PER_SECOND / 2, INITS_SHARE, key);
-	ripc__bucket_init(&seal->unknowns, UNKNOWNS_PER_SECOND, UNKNOWNS_PER_SECOND);
+	ripc__budget_init(&seal->unknowns, UNKNOWNS_PER_SECOND, UNKNOWNS_PER_SECOND,
+		UNKNOWNS_SHARE, key);
+	ripc__bucket_init(&seal->quotes, QUOTES_PER_SECOND, QUOTES_PER_SECOND);
 	error = crypto_open(seal);
 	error = error ? error : dir_open(seal);
 	error = error ? error : timers_admit(seal);

@@ -117,11 +117,16 @@ static void *cipher_of(struct ciphers *ciphers, struct session *session, bool se
 
 /* ---- making and freeing ------------------------------------------------------------------- */
 
-struct session *ripc__session_alloc(uint8_t cipher, const uint8_t send_key[32],
-		const uint8_t receive_key[32])
+static size_t bytes_of(uint8_t cipher)
+{
+	return sizeof(struct session) + 2 * ripc__cipher_key_len(cipher);
+}
+
+struct session *ripc__session_alloc(struct ciphers *ciphers, uint8_t cipher,
+		const uint8_t send_key[32], const uint8_t receive_key[32])
 {
 	uint32_t len = ripc__cipher_key_len(cipher);
-	struct session *session = calloc(1, sizeof(*session) + 2 * len);
+	struct session *session = ripc__secret_alloc(&ciphers->memory, bytes_of(cipher));
 
 	if (!session)
 		return NULL;
@@ -141,8 +146,7 @@ void ripc__session_free(struct ciphers *ciphers, struct session *session)
 	}
 	if (session->is_ring)
 		free(session->ring);
-	explicit_bzero(session, sizeof(*session) + 2 * ripc__cipher_key_len(session->cipher));
-	free(session);
+	ripc__secret_free(&ciphers->memory, session, bytes_of(session->cipher));
 }
 
 void ripc__ciphers_free(struct ciphers *ciphers)

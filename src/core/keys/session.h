@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/memory/secret.h"
 #include "noise.h"
 
 #define REJECT_COUNT   (1u << 25) /* datagrams that one session seals at most */
@@ -53,6 +54,7 @@ static inline uint32_t ripc__cipher_key_len(uint8_t cipher)
 /* The ciphers of recent sessions, with their keys; ciphers of others are keyed when needed. */
 struct ciphers {
 	struct cipher_box *box;
+	struct secret_memory memory; /* of sessions and handshakes */
 	struct cipher_slot {
 		const struct session *session; /* that it has the key of, or NULL */
 		void *aead;
@@ -65,8 +67,8 @@ struct ciphers {
  * Makes a session of this cipher; its other fields are zero. The first bytes of the keys are the
  * session's. NULL: no memory.
  */
-struct session *ripc__session_alloc(uint8_t cipher, const uint8_t send_key[32],
-		const uint8_t receive_key[32]);
+struct session *ripc__session_alloc(struct ciphers *ciphers, uint8_t cipher,
+		const uint8_t send_key[32], const uint8_t receive_key[32]);
 /* Wipes and frees it. */
 void ripc__session_free(struct ciphers *ciphers, struct session *session);
 

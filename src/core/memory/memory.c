@@ -133,6 +133,15 @@ int ripc__memory_map_private(size_t len, size_t align, void **memory)
 	return 0;
 }
 
+int ripc__memory_map_secret(size_t len, size_t align, void **memory)
+{
+	int err = ripc__memory_map_private(len, align, memory);
+
+	if (!err)
+		(void)madvise(*memory, len, MADV_DONTDUMP);
+	return err;
+}
+
 int ripc__memory_map_shared(size_t len, size_t align, void **memory, int *fd)
 {
 	int seals = F_SEAL_FUTURE_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;

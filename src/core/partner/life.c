@@ -129,9 +129,9 @@ void ripc__partner_to_peer(struct partner *partner, struct peer *peer)
 	struct ripc_context *ctx = partner->service->ctx;
 	struct peer *old = partner->peer;
 
-	ctx->up->unread_release(partner);
+	ctx->up->shares_release(partner);
 	partner->peer = peer;
-	ctx->up->unread_hold(partner);
+	ctx->up->shares_hold(partner);
 	ripc__peer_put(ctx, old);
 	partner->known = false;
 	(void)ripc__rights_judge(partner);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What all who send to us share, and how much of it each holds: credit, memory, and places for
- * unfinished messages.
+ * unfinished messages and for streams.
  *
  * Design notes. A host may hold as much as nobody holds, and a peer as much as its host may hold
  * besides: the next one finds something left, however many have come before, from another host as
@@ -33,4 +33,5 @@ void ripc__shares_set(struct ripc_context *ctx)
 	ctx->held_max[SHARE_REPLIES] = ctx->held_max[SHARE_LARGE];
 	ctx->held_max[SHARE_UNFINISHED] = UNFINISHED_MAX;
 	ctx->held_max[SHARE_GRANTED] = GRANTED_MAX;
+	ctx->held_max[SHARE_STREAMS] = STREAMS_MAX;
 }

@@ -8,6 +8,7 @@
 #define LARGE_MAX      (1u << 31) /* of SHARE_LARGE and SHARE_REPLIES, KiB */
 #define UNFINISHED_MAX 4096u
 #define GRANTED_MAX    64u
+#define STREAMS_MAX    4096u
 
 /* Goods that senders share; no sender may take so much that others find none (partner/share.c). */
 enum share {
@@ -17,6 +18,7 @@ enum share {
 	SHARE_REPLIES,    /* KiB of the pool in longer replies that are being received */
 	SHARE_UNFINISHED, /* long messages being received, but replies */
 	SHARE_GRANTED,    /* long messages that may send now */
+	SHARE_STREAMS,    /* streams of groups that are remembered (group/heard.c) */
 	SHARES
 };
 

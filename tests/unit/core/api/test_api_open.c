@@ -484,7 +484,7 @@ static void hear_ignored(void *arg, int level, const char *text)
 	*(bool *)arg |= level == RIPC_LOG_WARN && strstr(text, "RIPC_BACKENDS is ignored");
 }
 
-/* This program, run with raised rights and a RIPC_BACKENDS that no context could be opened with. */
+/* This program, run with raised rights and variables that no context could be opened with. */
 static int raised_main(void)
 {
 	bool ignored = false;
@@ -535,6 +535,9 @@ START_TEST(open__raised_rights_ignore_environment)
 	pid = fork();
 	if (pid == 0) {
 		setenv("RIPC_BACKENDS", "telepathy", 1);
+		setenv("RIPC_KEYS", "/nonexistent", 1);
+		setenv("RIPC_OPTIONS", "resolver.port=none", 1);
+		setenv("RIPC_LOG", "loudly", 1);
 		if (setgid(65534) == 0 && setuid(65534) == 0)
 			execl(path, path, "raised", (char *)NULL);
 		_exit(3);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What comes to many: heard only as the sender has told it, each short once, whatever comes how. */
 #include "../../many.h"
+#include "core/group/heard.h"
 #include "core/objects.h"
+#include "core/partner/life.h"
 #include "core/partner/partner.h"
 
 #define TOKEN  0x70ce70ceu
@@ -319,7 +321,7 @@ START_TEST(stream__of_other_groups)
 	say_copy(&lone, GROUP + 1, LOW(FIRST));
 	expect_nothing(&lone);
 	ck_assert_uint_eq(many.asked, 0);
-	ck_assert_uint_eq(lone.ctx->n_heard, 0);
+	ck_assert_uint_eq(lone.ctx->held[SHARE_STREAMS], 0);
 	ck_assert_uint_eq(told(&lone, GROUP, TOKEN, FIRST), 0);
 	say_many(&lone, GROUP, TOKEN, FIRST);
 	expect_short(&lone, GROUP, LOW(FIRST));
@@ -378,7 +380,7 @@ START_TEST(many__for_two_services)
 	expect_nothing(&lone);
 	ck_assert_int_eq(ripc_service_close(lone.svc), 0);
 	ck_assert_uint_eq(many.n_heard, 0);
-	ck_assert_uint_eq(lone.ctx->n_heard, 0);
+	ck_assert_uint_eq(lone.ctx->held[SHARE_STREAMS], 0);
 	say_many(&lone, GROUP, TOKEN, FIRST + 2);
 	lone_close_all(&lone);
 }
@@ -406,24 +408,38 @@ START_TEST(stream__more_than_the_device_hears)
 END_TEST
 
 /*
+ * Copies to ever more groups come, from group n on. Returns the first group that was not counted,
+ * or n.
+ */
+static uint32_t streams_fill(struct lone *lone, uint32_t n)
+{
+	uint64_t before;
+
+	for (;; n++) {
+		ck_assert_uint_le(n, STREAMS_MAX);
+		before = lone->ctx->held[SHARE_STREAMS];
+		if (!ripc__map_get(&lone->svc->groups, GROUP + n))
+			ck_assert_int_eq(ripc_join(lone->svc, GROUP + n), 0);
+		say_copy(lone, GROUP + n, LOW(FIRST));
+		expect_short(lone, GROUP + n, LOW(FIRST));
+		if (lone->ctx->held[SHARE_STREAMS] == before)
+			return n;
+	}
+}
+
+/*
  * A partner that sends to more groups than are remembered is not heard by datagrams to many from
  * then on, as its copies are not counted; all of them count.
  */
 START_TEST(stream__more_than_are_remembered)
 {
 	static struct lone lone;
-	uint32_t n = 0;
+	uint32_t n;
 
 	member_open(&lone);
 	ck_assert_uint_eq(told(&lone, GROUP, TOKEN, FIRST), 0);
-	while (lone.ctx->n_heard == n + 1) {
-		n++;
-		ck_assert_uint_lt(n, 5000);
-		ck_assert_int_eq(ripc_join(lone.svc, GROUP + n), 0);
-		say_copy(&lone, GROUP + n, LOW(FIRST));
-		expect_short(&lone, GROUP + n, LOW(FIRST));
-	}
-	ck_assert_uint_eq(n, 4096); /* the first that was not counted */
+	n = streams_fill(&lone, 1);
+	ck_assert_uint_eq(n, (STREAMS_MAX + 2) / 3); /* as it is alone (partner/share.c) */
 	say_copy(&lone, GROUP + n, LOW(FIRST + 1));
 	expect_short(&lone, GROUP + n, LOW(FIRST + 1));
 	ck_assert_uint_eq(told(&lone, GROUP + n, TOKEN, FIRST), UINT64_MAX);
@@ -435,6 +451,56 @@ START_TEST(stream__more_than_are_remembered)
 	say_copy(&lone, GROUP, LOW(FIRST));
 	expect_nothing(&lone);
 	ck_assert_uint_eq(told(&lone, GROUP, TOKEN, FIRST + 1), UINT64_MAX);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* One host tells of streams without end, in the name of many contexts: others are heard. */
+START_TEST(stream__of_a_host_beside_a_greedy_one)
+{
+	static struct lone lone;
+	uint8_t host;
+
+	member_open(&lone);
+	host = lone.host;
+	streams_fill(&lone, 1);
+	for (uint32_t i = 0; i < 20; i++) {
+		lone_newcomer(&lone, host);
+		streams_fill(&lone, 1);
+	}
+	lone_newcomer(&lone, host + 1);
+	ck_assert_uint_eq(told(&lone, GROUP, TOKEN, FIRST), 0);
+	say_many(&lone, GROUP, TOKEN, FIRST);
+	expect_short(&lone, GROUP, LOW(FIRST));
+	ck_assert_uint_gt(streams_fill(&lone, 1), STREAMS_MAX / 8);
+	lone_close_all(&lone);
+	ck_assert_uint_eq(many.n_routes, 0);
+}
+END_TEST
+
+/* A partner's streams count at the host where it lives now. */
+START_TEST(stream__counts_where_the_partner_lives)
+{
+	static struct lone lone;
+	struct partner *partner;
+	struct ripc__addr addr;
+	struct peer *peer;
+
+	member_open(&lone);
+	ck_assert_uint_eq(told(&lone, GROUP, TOKEN, FIRST), 0);
+	partner = list_entry(lone.ctx->partners.next, struct partner, node);
+	ck_assert_uint_eq(partner->peer->host->held[SHARE_STREAMS], 1);
+	addr = (struct ripc__addr){.len = 1, .blob = {lone.host + 1}};
+	addr.host[15] = addr.blob[0];
+	ck_assert_int_eq(ripc__peer_get(lone.ctx, 0, lone.context, &addr, &peer), 0);
+	ck_assert_ptr_ne(partner->peer->host, peer->host);
+	ripc__partner_to_peer(partner, peer);
+	ck_assert_uint_eq(partner->peer->host->held[SHARE_STREAMS], 1);
+	ck_assert_uint_eq(partner->peer->held[SHARE_STREAMS], 1);
+	ck_assert_uint_eq(lone.ctx->held[SHARE_STREAMS], 1);
+	ripc__heard_forget(partner);
+	ck_assert_uint_eq(lone.ctx->held[SHARE_STREAMS], 0);
+	ck_assert_uint_eq(partner->peer->host->held[SHARE_STREAMS], 0);
 	lone_close_all(&lone);
 }
 END_TEST
@@ -480,10 +546,10 @@ START_TEST(stream__partner_is_forgotten)
 
 	member_open(&lone);
 	ck_assert_uint_eq(told(&lone, GROUP, TOKEN, FIRST), 0);
-	ck_assert_uint_eq(lone.ctx->n_heard, 1);
+	ck_assert_uint_eq(lone.ctx->held[SHARE_STREAMS], 1);
 	lone_pass(&lone, 200 * 1000000ull);
 	ck_assert_uint_eq(lone_stats(&lone).partners, 0);
-	ck_assert_uint_eq(lone.ctx->n_heard, 0);
+	ck_assert_uint_eq(lone.ctx->held[SHARE_STREAMS], 0);
 	say_many(&lone, GROUP, TOKEN, FIRST);
 	expect_nothing(&lone);
 	lone_close_all(&lone);
@@ -653,6 +719,8 @@ int main(void)
 		stream__of_other_groups,
 		stream__more_than_the_device_hears,
 		stream__more_than_are_remembered,
+		stream__of_a_host_beside_a_greedy_one,
+		stream__counts_where_the_partner_lives,
 		stream__partner_is_forgotten,
 		stream__not_wanted,
 		NULL,

@@ -195,6 +195,29 @@ START_TEST(unknown__of_the_other_end_renews_keys)
 }
 END_TEST
 
+/* Forged ICMP, and UNKNOWNs that Eve's host is made to send, use up nothing that Bob's needs. */
+START_TEST(unknown__beside_forged_ones)
+{
+	struct key_datagram unknown, forged;
+	uint8_t quote[SEALED_HEADER] = {0};
+
+	ends[EVE].addr.host[15]++;
+	meet();
+	ripc__sessions_end(ends[BOB].ctx->seal, key_end_member(&ends[BOB], &ends[ALICE]));
+	unknown = unknown_of(BOB);
+	forged = unknown_of(EVE);
+	ripc__datagram_begin(quote, SEALED_DATA, 12345);
+	for (int i = 0; i < 10000; i++) {
+		ck_assert_ptr_null(ripc__handshake_quoted(ends[ALICE].ctx->seal, quote,
+			sizeof(quote)));
+		comes(ALICE, &forged, EVE);
+	}
+	comes(ALICE, &unknown, BOB);
+	alice_sends();
+	ck_assert_uint_eq(ends[ALICE].sent[0].bytes[1], SEALED_INIT);
+}
+END_TEST
+
 /* Eve answers for Bob, with a MAC that is right. Five such answers are a hint. */
 START_TEST(unknown__of_another_context_begins_nothing)
 {
@@ -340,6 +363,7 @@ END_TEST
 int main(void)
 {
 	const TTest *const tests[] = {unknown__of_the_other_end_renews_keys,
+		unknown__beside_forged_ones,
 		unknown__of_another_context_begins_nothing, proof__answers_one_init,
 		init__replayed_costs_no_budget, answers__have_fewer_bytes, NULL};
 

@@ -169,6 +169,42 @@ START_TEST(read__refuses_what_others_see)
 }
 END_TEST
 
+/* Where others can put files, no keys are made or replaced. */
+static void expect_not_made(const char *path, const char *word)
+{
+	char file[128];
+
+	ck_assert_int_eq(ripc_keys_new(path, NULL, RIPC_KEYS_AUTHORITY, why), -EACCES);
+	ck_assert_ptr_nonnull(strstr(why, word));
+	ck_assert_int_eq(ripc_keys_rotate(path, RIPC_ROTATE_BEGIN, why), -EACCES);
+	snprintf(file, sizeof(file), "%s/private", path);
+	ck_assert_int_ne(access(file, F_OK), 0);
+}
+
+START_TEST(new__in_a_directory_of_others)
+{
+	static const char *const names[] = {"theirs/private", "theirs/public", "theirs/secret"};
+	char path[128], file[128];
+
+	path_of("theirs", path);
+	ck_assert_int_eq(mkdir(path, 0700), 0);
+	ck_assert_int_eq(chmod(path, 0777), 0);
+	expect_not_made(path, "chmod go-w");
+	ck_assert_int_eq(chmod(path, 0700), 0);
+	if (kernel_runs(geteuid() ? "not root" : NULL, "new__in_a_directory_of_others", 1)) {
+		ck_assert_int_eq(chown(path, 65534, 65534), 0);
+		expect_not_made(path, "belongs to another user");
+		ck_assert_int_eq(chown(path, 0, 0), 0);
+	}
+	ck_assert_int_eq(ripc_keys_new(path, NULL, 0, why), 0);
+	for (int i = 0; i < 3; i++) {
+		path_of(names[i], file);
+		ck_assert_int_eq(unlink(file), 0);
+	}
+	ck_assert_int_eq(rmdir(path), 0);
+}
+END_TEST
+
 /* Reads the directory in a child that is nobody, with one group beside its own. */
 static int read_as_nobody(gid_t group)
 {
@@ -488,7 +524,8 @@ int main(void)
 {
 	const TTest *const tests[] = {new__no_long_files, grant__of_other_versions,
 		read__what_was_made,
-		read__refuses_what_others_see, read__what_root_shows_to_a_group,
+		read__refuses_what_others_see, new__in_a_directory_of_others,
+		read__what_root_shows_to_a_group,
 		read__a_volume_of_kubernetes, read__refuses_what_is_no_key,
 		revoke__leaves_what_can_be_read, new__goes_on,
 		revoke__tells_what_cannot_be_read, read__capabilities, rights__say_what_may_be};

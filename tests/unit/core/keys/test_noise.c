@@ -224,14 +224,15 @@ START_TEST(replay__edges)
 }
 END_TEST
 
-static void pair_up(struct session **a, struct session **b, uint8_t cipher, uint8_t first)
+static void pair_up(struct ciphers *ciphers, struct session **a, struct session **b,
+		uint8_t cipher, uint8_t first)
 {
 	uint8_t there[32], back[32] = {0};
 
 	memset(there, 0x11, 32);
 	there[0] = first;
-	*a = ripc__session_alloc(cipher, there, back);
-	*b = ripc__session_alloc(cipher, back, there);
+	*a = ripc__session_alloc(ciphers, cipher, there, back);
+	*b = ripc__session_alloc(ciphers, cipher, back, there);
 	ck_assert(*a && *b);
 	(*a)->their_index = (*b)->index = 7;
 }
@@ -243,7 +244,7 @@ START_TEST(session__ends_by_itself)
 	uint8_t bytes[SEALED_EXTRA];
 	struct session *a, *b;
 
-	pair_up(&a, &b, RIPC_CHACHA20_POLY1305, 1);
+	pair_up(&ciphers, &a, &b, RIPC_CHACHA20_POLY1305, 1);
 	a->sent = REJECT_COUNT - 1;
 	ck_assert_int_eq(ripc__session_seal(&ciphers, a, NULL, 0, bytes), 0);
 	ck_assert_int_eq(ripc__session_seal(&ciphers, a, NULL, 0, bytes), -EKEYEXPIRED);
@@ -251,6 +252,7 @@ START_TEST(session__ends_by_itself)
 	ripc__session_free(&ciphers, a);
 	ripc__session_free(&ciphers, b);
 	ripc__ciphers_free(&ciphers);
+	ripc__secret_close(&ciphers.memory);
 }
 END_TEST
 
@@ -261,7 +263,7 @@ START_TEST(session__each_datagram_once)
 	struct ciphers ciphers = {.box = &box};
 	struct session *a, *b;
 
-	pair_up(&a, &b, _i ? RIPC_AES_128_GCM : RIPC_CHACHA20_POLY1305, 1);
+	pair_up(&ciphers, &a, &b, _i ? RIPC_AES_128_GCM : RIPC_CHACHA20_POLY1305, 1);
 	for (uint64_t counter = 0; counter < 3000; counter++) {
 		ck_assert_int_eq(ripc__session_seal(&ciphers, a, in, 2, bytes), 0);
 		ck_assert_uint_eq(get64(bytes + 8), counter);
@@ -281,6 +283,7 @@ START_TEST(session__each_datagram_once)
 	ripc__session_free(&ciphers, a);
 	ripc__session_free(&ciphers, b);
 	ripc__ciphers_free(&ciphers);
+	ripc__secret_close(&ciphers.memory);
 }
 END_TEST
 
@@ -293,8 +296,8 @@ START_TEST(session__many_share_the_ciphers)
 	const struct iovec in = {"four", 4};
 
 	for (uint32_t i = 0; i < 3 * SESSION_SLOTS; i++) {
-		pair_up(&a[i], &b[i], i % 2 ? RIPC_AES_128_GCM : RIPC_CHACHA20_POLY1305,
-			(uint8_t)i);
+		pair_up(&ciphers, &a[i], &b[i], i % 2 ? RIPC_AES_128_GCM :
+			RIPC_CHACHA20_POLY1305, (uint8_t)i);
 	}
 	for (uint32_t i = 0; i < 20 * SESSION_SLOTS; i++) {
 		uint32_t at = i * 7 % (3 * SESSION_SLOTS);
@@ -308,6 +311,7 @@ START_TEST(session__many_share_the_ciphers)
 		ripc__session_free(&ciphers, b[i]);
 	}
 	ripc__ciphers_free(&ciphers);
+	ripc__secret_close(&ciphers.memory);
 }
 END_TEST
 

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Memory for keys: a core dump of the process does not have it, and a child of fork() finds zeros
+ * there. Freed memory is wiped.
+ */
+#ifndef RIPC_SECRET_H
+#define RIPC_SECRET_H
+
+#include <stddef.h>
+
+#include "util/list.h"
+
+/* All zero: nothing was allocated yet. For one thread at a time. */
+struct secret_memory {
+	struct list chunks; /* those with a free block */
+};
+
+/* len bytes, which are zero: less than a page. NULL: no memory. */
+void *ripc__secret_alloc(struct secret_memory *memory, size_t len);
+/* len: as when it was allocated. */
+void ripc__secret_free(struct secret_memory *memory, void *at, size_t len);
+/* Everything has been freed. */
+void ripc__secret_close(struct secret_memory *memory);
+
+/* The same with pages of its own, of any length. */
+void *ripc__secret_map(size_t len);
+void ripc__secret_unmap(void *at, size_t len);
+
+#endif
