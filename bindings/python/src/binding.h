@@ -107,6 +107,9 @@ struct service {
 	struct known to, from;         /* of the last send and the last from_id */
 	struct message *spare;         /* memory for the next Message; NULL: none */
 	struct ripc_msg *kept;         /* received when a signal came, for the next receive() */
+	int fd;                        /* an epoll of the library's descriptor; -1: none yet */
+	int library_fd;
+	bool told;                     /* fd is readable because of kept */
 };
 
 struct message {

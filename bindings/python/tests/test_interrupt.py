@@ -357,6 +357,28 @@ class InThisProcess(unittest.TestCase):
             thread.join()
         self.assertIsNone(me.look())
 
+    # An event loop sees it, too, and sees nothing more once it was received.
+    def test_a_message_that_is_kept_is_reported(self):
+        self.handler_is(self.raises)
+        me, edges = self.me, select.epoll()
+        self.addCleanup(edges.close)
+        edges.register(me, select.EPOLLIN | select.EPOLLET)
+
+        def signal_and_send(number):
+            signal.raise_signal(signal.SIGALRM)
+            self.mute.send_long(me.id, b'%d' % number, 20.0)
+        for number in range(20):
+            thread = threading.Thread(target=signal_and_send, args=(number,))
+            with self.assertRaises(Ended):
+                thread.start()
+                me.receive(PATIENCE)
+            self.assertEqual(select.select([me], [], [], 20.0)[0], [me])
+            self.assertEqual(len(edges.poll(20.0)), 1)
+            self.assertEqual(bytes(me.look()), b'%d' % number)
+            thread.join()
+            self.assertIsNone(me.look())
+            self.assertEqual(select.select([me], [], [], 0)[0], [])
+
     # The handler gets the first message, and leaves the second one, which comes with a signal, too.
     def test_a_handler_receives_and_is_interrupted(self):
         me, got, threads = self.me, [], []
