@@ -348,6 +348,10 @@ PyObject *service_new(struct context *context, struct ripc_service *svc);
 struct ripc_service *service_use(struct service *service);
 /* Ends what other threads do in it, then the service. */
 void service_end(struct service *service);
+/* Has a long send of it not ended? */
+bool service_is_sending(const struct service *service);
+/* Waits a while for the end of one, and drops what is received. 0, or -1 and an exception. */
+int service_drop_one(struct service *service, int64_t until_ms);
 PyThreadState *service_leave_python(struct service *service);
 void service_enter_python(struct service *service, PyThreadState *state);
 PyObject *service_send_short(PyObject *self, PyObject *const *args, Py_ssize_t n);

@@ -19,6 +19,7 @@
 #define TRY_EVERY   8   /* of the receives that wait, one looks with the GIL before */
 #define YIELD_EVERY 8   /* of the looks of look(): others may need our processor */
 #define POLITELY_MS 250 /* for which close() lets others end by themselves */
+#define DROP_MS     20  /* for which service_drop_one() waits: sends of other threads may end */
 
 PyTypeObject *service_type;
 
@@ -370,6 +371,39 @@ static PyObject *service_next(PyObject *self)
 	if (!message)
 		errors_end_iteration();
 	return message;
+}
+
+/* ---- the end of sends ------------------------------------------------------------------ */
+
+bool service_is_sending(const struct service *service)
+{
+	for (uint32_t i = 0; i < service->holds.n; i++) {
+		const struct hold *hold = &service->holds.table[i];
+
+		if (hold->kind == HOLD_SEND && hold->n_items)
+			return true;
+	}
+	return false;
+}
+
+int service_drop_one(struct service *service, int64_t until_ms)
+{
+	int wait_ms = left_ms(until_ms);
+	PyObject *message;
+	struct ripc_msg *msg;
+	int error = 0;
+
+	if (service->n_left)
+		ends_collect(service);
+	if (!take_kept(service, &msg))
+		error = wait_once(service, wait_ms < DROP_MS ? wait_ms : DROP_MS, &msg);
+	if (error && error != -ETIMEDOUT)
+		pause_ms(1); /* it is drained, for instance, and does not wait */
+	message = error ? NULL : message_new(service, msg);
+	if (!error && !message)
+		return -1;
+	Py_XDECREF(message);
+	return PyErr_CheckSignals();
 }
 
 /* ---- the rest -------------------------------------------------------------------------- */

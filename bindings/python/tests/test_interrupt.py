@@ -35,8 +35,8 @@ except KeyboardInterrupt as interrupt:
     while bytes(message := again.receive(20)) != b'still of use':
         message.free()
     print(getattr(told, 'outcome', None), again.receive_nothing(), flush=True)
-for context in (ctx, other, still):
-    context.close()
+for end in (me, mute, silent, ctx, other, still):
+    end.close()
 '''.replace('again.receive_nothing()', 'again.look() is None')
 
 FILL = '''
@@ -379,6 +379,20 @@ class InThisProcess(unittest.TestCase):
             self.assertIsNone(me.look())
             self.assertEqual(select.select([me], [], [], 0)[0], [])
 
+    def test_close_is_interrupted(self):
+        still = ripc.Context(backends='udp', interfaces='lo', no_thread=True)
+        ctx = ripc.Context(backends='udp', interfaces='lo')
+        self.handler_is(self.raises)
+        silent, me = still.service(), ctx.service()
+        me.send(silent.id, b'x', 600, nowait=True)
+        with self.assertRaises(Ended):
+            signal.setitimer(signal.ITIMER_REAL, 0.05)
+            ctx.close(600)
+        with self.assertRaises(ripc.TimedOut):
+            ctx.close(0)
+        ctx.close()
+        still.close()
+
     # The handler gets the first message, and leaves the second one, which comes with a signal, too.
     def test_a_handler_receives_and_is_interrupted(self):
         me, got, threads = self.me, [], []
@@ -515,7 +529,8 @@ class InThisProcess(unittest.TestCase):
         threads = [threading.Thread(target=wait, args=(call,)) for call in calls]
         for thread in threads:
             thread.start()
-        self.ctx.close()
+        with contextlib.suppress(ripc.TimedOut):  # the send may have begun
+            self.ctx.close()
         for thread in threads:
             thread.join(PATIENCE)
             self.assertFalse(thread.is_alive())
