@@ -420,9 +420,15 @@ static PyObject *service_wake(PyObject *self, PyObject *unused)
 	Py_RETURN_NONE;
 }
 
+/* A signal that a thread other than the main one handles does not end it. */
 static int drain(struct errand *errand)
 {
-	return ripc_service_drain(errand->svc, errand->timeout_ms);
+	int64_t until_ms = now_ms() + errand->timeout_ms;
+	int error = ripc_service_drain(errand->svc, errand->timeout_ms);
+
+	while (error == -EINTR)
+		error = ripc_service_drain(errand->svc, left_ms(until_ms));
+	return error;
 }
 
 static PyObject *service_drain(PyObject *self, PyObject *const *args, Py_ssize_t n)

@@ -393,6 +393,32 @@ class InThisProcess(unittest.TestCase):
         ctx.close()
         still.close()
 
+    # Python runs the handler in the main thread, whichever thread the signal has come to.
+    def test_a_signal_ends_nothing_in_another_thread(self):
+        still = ripc.Context(backends='udp', interfaces='lo', no_thread=True)
+        ctx = ripc.Context(backends='udp', interfaces='lo', interruptible=True)
+        silent, me, done = still.service(), ctx.service(), []
+        self.handler_is(lambda *_: None)
+        silent.send(me.id, bytes(64 << 20), 600, nowait=True)
+        while not ctx.stats()['granted_bytes']:
+            still.poll()
+
+        def wait():
+            done.append(ctx.service(f'{ctx} 0').closed)
+            done.extend(service.closed for service in ctx.services([f'{ctx} 1', f'{ctx} 2']))
+            with self.assertRaises(ripc.TimedOut):
+                me.drain(0.5)
+            done.append('drained')
+        thread = threading.Thread(target=wait)
+        thread.start()
+        while thread.is_alive():
+            signal.pthread_kill(thread.ident, signal.SIGALRM)
+            time.sleep(0.001)
+        self.assertEqual(done, [False, False, False, 'drained'])
+        ctx.close()
+        silent.close()
+        still.close()
+
     # The handler gets the first message, and leaves the second one, which comes with a signal, too.
     def test_a_handler_receives_and_is_interrupted(self):
         me, got, threads = self.me, [], []
