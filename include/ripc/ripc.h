@@ -600,7 +600,7 @@ RIPC_API int ripc_receive(struct ripc_service *svc, int timeout_ms, struct ripc_
  * queue, and delays no end. *msg is the caller's until ripc_msg_free(). The send or call goes on
  * after -ETIMEDOUT, -EAGAIN and -EINTR: call again, or call ripc_cancel(), after which its end has
  * the true outcome. A RIPC_AWAITED send meets no -EAGAIN: it waits for room as a waiting send does.
- * Of several ends with one cookie, the oldest is taken.
+ * A RIPC_AWAITED call meets -EAGAIN where ripc_call() does. Of several ends, the oldest is taken.
  *  -ENOENT     no send or call with this cookie and RIPC_AWAITED began, or its end was taken
  *  -EAGAIN     not ended, timeout 0     -ETIMEDOUT  not ended in time
  *  -ESHUTDOWN  the service is closed, and all memory that it was sending is the caller's
