@@ -350,6 +350,7 @@ RIPC_API int ripc_services_open(struct ripc_context *ctx, const uint64_t *ids, s
  * for messages that are being received. Then ripc_receive() hands out the queued messages, and
  * after the last one returns -ESHUTDOWN.
  *  -ETIMEDOUT  messages that were still being received are refused
+ *  -EINTR      a signal (RIPC_INTERRUPTIBLE); no message was refused: call again to wait on
  */
 RIPC_API int ripc_service_drain(struct ripc_service *svc, int timeout_ms);
 
@@ -599,7 +600,7 @@ RIPC_API int ripc_receive(struct ripc_service *svc, int timeout_ms, struct ripc_
  * queue, and delays no end. *msg is the caller's until ripc_msg_free(). The send or call goes on
  * after -ETIMEDOUT, -EAGAIN and -EINTR: call again, or call ripc_cancel(), after which its end has
  * the true outcome. A RIPC_AWAITED send meets no -EAGAIN: it waits for room as a waiting send does.
- * Of several ends with one cookie, the oldest is taken.
+ * A RIPC_AWAITED call meets -EAGAIN where ripc_call() does. Of several ends, the oldest is taken.
  *  -ENOENT     no send or call with this cookie and RIPC_AWAITED began, or its end was taken
  *  -EAGAIN     not ended, timeout 0     -ETIMEDOUT  not ended in time
  *  -ESHUTDOWN  the service is closed, and all memory that it was sending is the caller's
@@ -613,13 +614,14 @@ RIPC_API int ripc_receive_end(struct ripc_service *svc, uint64_t cookie, int tim
  * one that may wait ends at once, even if there are messages. Each wake ends one call. ripc_wake()
  * takes no lock and keeps errno: any thread and any signal handler may call it, as long as
  * ripc_close() has not begun. Returns 0; -EINVAL: svc is NULL. The woken thread sees all
- * that the waking thread wrote before ripc_wake(). Sends, ripc_call(), and calls that close or
- * drain are not ended, as they must report an outcome; ripc_cancel() ends sends and calls.
+ * that the waking thread wrote before ripc_wake(). It ends no other calls.
  * In a context with RIPC_INTERRUPTIBLE a signal that a thread handles while it waits in
- * ripc_receive(), ripc_receive_end(), ripc_ping(), ripc_resolve(), ripc_list() or
- * ripc_lister_next() ends that call, too, also with SA_RESTART. No signal during the call is
- * missed. A signal just before the call does not end the call, unless the signal's handler calls
- * ripc_wake().
+ * ripc_receive(), ripc_receive_end(), ripc_ping(), ripc_resolve(), ripc_await(), ripc_list(),
+ * ripc_lister_next() or ripc_service_drain() ends that call, too, also with SA_RESTART. No signal
+ * during the call is missed. A signal just before the call does not end the call, unless the
+ * signal's handler calls ripc_wake(). No signal ends sends, ripc_call() (ripc_cancel() ends both),
+ * and calls that close or cancel: they report an outcome. None ends ripc_service_open(): it would
+ * have to begin anew, and a timer could keep a service from being registered for ever.
  */
 RIPC_API int ripc_wake(struct ripc_service *svc);
 

@@ -107,6 +107,9 @@ struct service {
 	struct known to, from;         /* of the last send and the last from_id */
 	struct message *spare;         /* memory for the next Message; NULL: none */
 	struct ripc_msg *kept;         /* received when a signal came, for the next receive() */
+	int fd;                        /* an epoll of the library's descriptor; -1: none yet */
+	int library_fd;
+	bool told;                     /* fd is readable because of kept */
 };
 
 struct message {
@@ -345,6 +348,10 @@ PyObject *service_new(struct context *context, struct ripc_service *svc);
 struct ripc_service *service_use(struct service *service);
 /* Ends what other threads do in it, then the service. */
 void service_end(struct service *service);
+/* Has a long send of it not ended? */
+bool service_is_sending(const struct service *service);
+/* Waits a while for the end of one, and drops what is received. 0, or -1 and an exception. */
+int service_drop_one(struct service *service, int64_t until_ms);
 PyThreadState *service_leave_python(struct service *service);
 void service_enter_python(struct service *service, PyThreadState *state);
 PyObject *service_send_short(PyObject *self, PyObject *const *args, Py_ssize_t n);

@@ -225,10 +225,43 @@ static int wait_until_left(struct context *context)
 	return 0;
 }
 
+static struct service *one_that_sends(const struct context *context)
+{
+	struct node *node = context->services.next;
+
+	for (; node != &context->services; node = node->next) {
+		struct service *service = container_of(node, struct service, node);
+
+		if (service_is_sending(service))
+			return service;
+	}
+	return NULL;
+}
+
+/* 0: sends have ended, or the time has; -1: a signal's handler has raised an exception. */
+static int wait_until_sent(struct context *context, int64_t until_ms)
+{
+	struct service *service;
+	int error = 0;
+
+	while (!error && left_ms(until_ms) && (service = one_that_sends(context))) {
+		Py_INCREF((PyObject *)service);
+		error = service_drop_one(service, until_ms);
+		Py_DECREF((PyObject *)service);
+	}
+	return error;
+}
+
 /* 1: an exception was raised; close() can be called again, and goes on. */
 static int end(struct context *context, int timeout_ms)
 {
+	bool all_sent;
+	int error = 0;
+
 	context->closing = true;
+	if (wait_until_sent(context, now_ms() + timeout_ms))
+		return 1;
+	all_sent = !one_that_sends(context);
 	while (!none(&context->services))
 		service_end(container_of(context->services.next, struct service, node));
 	if (wait_until_left(context))
@@ -238,14 +271,22 @@ static int end(struct context *context, int timeout_ms)
 	context->ending = true;
 	memory_end(context);
 	if (none(&context->memory))
-		return close_now(context, timeout_ms);
-	context->deferred = true;
-	return 0;
+		error = close_now(context, timeout_ms);
+	else
+		context->deferred = true;
+	return error || all_sent ? error : -ETIMEDOUT;
+}
+
+/* As end(); 0, too: it was closed before. */
+static int close_once(struct context *context, int timeout_ms)
+{
+	if (!context->ctx || context->ending || context_is_foreign(context))
+		return 0;
+	return end(context, timeout_ms);
 }
 
 static PyObject *context_close(PyObject *self, PyObject *const *args, Py_ssize_t n)
 {
-	struct context *context = (struct context *)self;
 	int timeout_ms, error;
 
 	if (n > 1) {
@@ -254,17 +295,18 @@ static PyObject *context_close(PyObject *self, PyObject *const *args, Py_ssize_t
 	}
 	if (timeout_read(n ? args[0] : NULL, CLOSE_MS, &timeout_ms))
 		return NULL;
-	if (!context->ctx || context->ending || context_is_foreign(context))
-		Py_RETURN_NONE;
-	error = end(context, timeout_ms);
+	error = close_once((struct context *)self, timeout_ms);
 	return error > 0 ? NULL : error_or_none(error);
 }
 
+/* That sends were cut off must not hide the exception that has ended the block. */
 static PyObject *context_leave(PyObject *self, PyObject *const *args, Py_ssize_t n)
 {
+	int error = close_once((struct context *)self, CLOSE_MS);
+
 	(void)args;
 	(void)n;
-	return context_close(self, NULL, 0);
+	return error > 0 ? NULL : error_or_none(error == -ETIMEDOUT ? 0 : error);
 }
 
 static PyObject *context_enter(PyObject *self, PyObject *unused)

@@ -129,7 +129,8 @@ static bool is_interrupted(void)
 static PyObject *send_waiting(struct sending *sending)
 {
 	struct ripc_send *send = &sending->send;
-	bool patient = send->flags & RIPC_WAIT && !send->to_incarnation; /* else -EINVAL */
+	bool patient = send->flags & RIPC_WAIT && !send->to_incarnation &&
+		!send->to_handle; /* else -EINVAL */
 	struct ended ended;
 
 	send->flags |= RIPC_NOWAIT | RIPC_AWAITED;

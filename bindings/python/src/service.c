@@ -4,17 +4,22 @@
  *
  * Design notes. What waits in close()'s way is woken, and what sends there is cancelled, so that it
  * can tell the outcome; what has not ended a little later ends with the service. A message that
- * comes together with a signal whose handler raises is kept for the next receive().
+ * comes together with a signal whose handler raises is kept for the next receive(). Then fd() must
+ * be readable, of which the library knows nothing: fd() is an epoll of the library's descriptor, an
+ * eventfd, which can always be written to. While a message is kept, the epoll waits for that, too.
  */
 #include "binding.h"
 
 #include <errno.h>
 #include <sched.h>
+#include <sys/epoll.h>
 #include <time.h>
+#include <unistd.h>
 
 #define TRY_EVERY   8   /* of the receives that wait, one looks with the GIL before */
 #define YIELD_EVERY 8   /* of the looks of look(): others may need our processor */
 #define POLITELY_MS 250 /* for which close() lets others end by themselves */
+#define DROP_MS     20  /* for which service_drop_one() waits: sends of other threads may end */
 
 PyTypeObject *service_type;
 
@@ -52,6 +57,8 @@ PyObject *service_new(struct context *context, struct ripc_service *svc)
 	service->busy = service->wakes = service->n_left = 0;
 	atomic_init(&service->errands, 0);
 	service->kept = NULL;
+	service->fd = service->library_fd = -1;
+	service->told = false;
 	service->tries = 0;
 	service->closing = service->often = false;
 	service->to = service->from = (struct known){0};
@@ -85,10 +92,22 @@ static void drive_out(struct service *service)
 	}
 }
 
+/* The descriptor is readable while a message is kept. */
+static void kept_tell(struct service *service)
+{
+	struct epoll_event event = {.events = service->kept ? EPOLLIN | EPOLLOUT : EPOLLIN};
+
+	if (service->fd >= 0 && service->told == !service->kept)
+		service->told = epoll_ctl(service->fd, EPOLL_CTL_MOD, service->library_fd,
+			&event) == 0 && service->kept;
+}
+
 static bool take_kept(struct service *service, struct ripc_msg **msg)
 {
 	*msg = service->kept;
 	service->kept = NULL;
+	if (service->told)
+		kept_tell(service);
 	return *msg != NULL;
 }
 
@@ -111,6 +130,8 @@ void service_end(struct service *service)
 		state = PyEval_SaveThread();
 		ripc_msg_free(kept);
 		ripc_service_close(svc);
+		if (service->fd >= 0)
+			close(service->fd);
 		PyEval_RestoreThread(state);
 		while (service->busy || atomic_load(&service->errands))
 			pause_ms(1); /* they find it closed */
@@ -216,6 +237,7 @@ static int take_unless_interrupted(struct service *service, struct ripc_msg **ms
 		return take_kept(service, msg);
 	if ((!service->svc || service->closing) && take_kept(service, msg))
 		ripc_msg_free(*msg);
+	kept_tell(service);
 	return -1;
 }
 
@@ -351,6 +373,39 @@ static PyObject *service_next(PyObject *self)
 	return message;
 }
 
+/* ---- the end of sends ------------------------------------------------------------------ */
+
+bool service_is_sending(const struct service *service)
+{
+	for (uint32_t i = 0; i < service->holds.n; i++) {
+		const struct hold *hold = &service->holds.table[i];
+
+		if (hold->kind == HOLD_SEND && hold->n_items)
+			return true;
+	}
+	return false;
+}
+
+int service_drop_one(struct service *service, int64_t until_ms)
+{
+	int wait_ms = left_ms(until_ms);
+	PyObject *message;
+	struct ripc_msg *msg;
+	int error = 0;
+
+	if (service->n_left)
+		ends_collect(service);
+	if (!take_kept(service, &msg))
+		error = wait_once(service, wait_ms < DROP_MS ? wait_ms : DROP_MS, &msg);
+	if (error && error != -ETIMEDOUT)
+		pause_ms(1); /* it is drained, for instance, and does not wait */
+	message = error ? NULL : message_new(service, msg);
+	if (!error && !message)
+		return -1;
+	Py_XDECREF(message);
+	return PyErr_CheckSignals();
+}
+
 /* ---- the rest -------------------------------------------------------------------------- */
 
 static PyObject *service_wake(PyObject *self, PyObject *unused)
@@ -365,9 +420,15 @@ static PyObject *service_wake(PyObject *self, PyObject *unused)
 	Py_RETURN_NONE;
 }
 
+/* A signal that a thread other than the main one handles does not end it. */
 static int drain(struct errand *errand)
 {
-	return ripc_service_drain(errand->svc, errand->timeout_ms);
+	int64_t until_ms = now_ms() + errand->timeout_ms;
+	int error = ripc_service_drain(errand->svc, errand->timeout_ms);
+
+	while (error == -EINTR)
+		error = ripc_service_drain(errand->svc, left_ms(until_ms));
+	return error;
 }
 
 static PyObject *service_drain(PyObject *self, PyObject *const *args, Py_ssize_t n)
@@ -441,15 +502,38 @@ static PyObject *service_ping(PyObject *self, PyObject *const *args, Py_ssize_t 
 	return error ? error_raise(error, 0, NULL) : PyFloat_FromDouble((double)rtt_ns / 1e9);
 }
 
+/* 0, or a negative errno. */
+static int fd_open(struct service *service)
+{
+	struct epoll_event event = {.events = EPOLLIN};
+	int library_fd = ripc_service_fd(service->svc), error, fd;
+
+	if (library_fd < 0)
+		return library_fd;
+	fd = epoll_create1(EPOLL_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	if (epoll_ctl(fd, EPOLL_CTL_ADD, library_fd, &event)) {
+		error = -errno;
+		close(fd);
+		return error;
+	}
+	service->fd = fd;
+	service->library_fd = library_fd;
+	kept_tell(service);
+	return 0;
+}
+
 static PyObject *service_fd(PyObject *self, PyObject *unused)
 {
-	struct ripc_service *svc = service_use((struct service *)self);
-	int fd = svc ? ripc_service_fd(svc) : -1;
+	struct service *service = (struct service *)self;
+	int error;
 
 	(void)unused;
-	if (!svc)
+	if (!service_use(service))
 		return NULL;
-	return fd < 0 ? error_raise(fd, 0, NULL) : PyLong_FromLong(fd);
+	error = service->fd < 0 ? fd_open(service) : 0;
+	return error ? error_raise(error, 0, NULL) : PyLong_FromLong(service->fd);
 }
 
 static PyObject *service_id(PyObject *self, void *unused)

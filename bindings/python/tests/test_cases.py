@@ -118,13 +118,15 @@ class Run:
         self.services[step['service']].drain(seconds(step))
 
     def do_send(self, step):
-        service, to = self.services[step['by']], self.id(step['to'])
+        service, to = self.services[step['by']], self.id(step['to']) if 'to' in step else 0
         items = self.items(step, service.context)
         options = self.options(step, 'short', 'nowait', 'ordered', 'wait', 'cookie')
         if 'give' in step:
             options['give'] = True
         if 'reply_to' in step:
             options['reply_to'] = self.messages[step['reply_to']].reply_to
+        if 'to_handle' in step:
+            options['to_handle'] = self.messages[step['to_handle']].from_handle
         if options == {'short': True}:
             return self.send_short(service, to, items)
         if not options:
@@ -219,7 +221,8 @@ class Run:
                   'lent': lambda: list(message.lent),
                   'idempotent': lambda: message.idempotent,
                   'watched': lambda: message.watched,
-                  'holder': lambda: message.from_incarnation}
+                  'holder': lambda: message.from_incarnation,
+                  'handle': lambda: message.from_handle != 0}
         wanted = dict(gives)
         if 'items' in gives:
             wanted['items'] = [bytes_of(item) for item in gives['items']]

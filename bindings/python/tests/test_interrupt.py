@@ -35,8 +35,8 @@ except KeyboardInterrupt as interrupt:
     while bytes(message := again.receive(20)) != b'still of use':
         message.free()
     print(getattr(told, 'outcome', None), again.receive_nothing(), flush=True)
-for context in (ctx, other, still):
-    context.close()
+for end in (me, mute, silent, ctx, other, still):
+    end.close()
 '''.replace('again.receive_nothing()', 'again.look() is None')
 
 FILL = '''
@@ -357,6 +357,68 @@ class InThisProcess(unittest.TestCase):
             thread.join()
         self.assertIsNone(me.look())
 
+    # An event loop sees it, too, and sees nothing more once it was received.
+    def test_a_message_that_is_kept_is_reported(self):
+        self.handler_is(self.raises)
+        me, edges = self.me, select.epoll()
+        self.addCleanup(edges.close)
+        edges.register(me, select.EPOLLIN | select.EPOLLET)
+
+        def signal_and_send(number):
+            signal.raise_signal(signal.SIGALRM)
+            self.mute.send_long(me.id, b'%d' % number, 20.0)
+        for number in range(20):
+            thread = threading.Thread(target=signal_and_send, args=(number,))
+            with self.assertRaises(Ended):
+                thread.start()
+                me.receive(PATIENCE)
+            self.assertEqual(select.select([me], [], [], 20.0)[0], [me])
+            self.assertEqual(len(edges.poll(20.0)), 1)
+            self.assertEqual(bytes(me.look()), b'%d' % number)
+            thread.join()
+            self.assertIsNone(me.look())
+            self.assertEqual(select.select([me], [], [], 0)[0], [])
+
+    def test_close_is_interrupted(self):
+        still = ripc.Context(backends='udp', interfaces='lo', no_thread=True)
+        ctx = ripc.Context(backends='udp', interfaces='lo')
+        self.handler_is(self.raises)
+        silent, me = still.service(), ctx.service()
+        me.send(silent.id, b'x', 600, nowait=True)
+        with self.assertRaises(Ended):
+            signal.setitimer(signal.ITIMER_REAL, 0.05)
+            ctx.close(600)
+        with self.assertRaises(ripc.TimedOut):
+            ctx.close(0)
+        ctx.close()
+        still.close()
+
+    # Python runs the handler in the main thread, whichever thread the signal has come to.
+    def test_a_signal_ends_nothing_in_another_thread(self):
+        still = ripc.Context(backends='udp', interfaces='lo', no_thread=True)
+        ctx = ripc.Context(backends='udp', interfaces='lo', interruptible=True)
+        silent, me, done = still.service(), ctx.service(), []
+        self.handler_is(lambda *_: None)
+        silent.send(me.id, bytes(64 << 20), 600, nowait=True)
+        while not ctx.stats()['granted_bytes']:
+            still.poll()
+
+        def wait():
+            done.append(ctx.service(f'{ctx} 0').closed)
+            done.extend(service.closed for service in ctx.services([f'{ctx} 1', f'{ctx} 2']))
+            with self.assertRaises(ripc.TimedOut):
+                me.drain(0.5)
+            done.append('drained')
+        thread = threading.Thread(target=wait)
+        thread.start()
+        while thread.is_alive():
+            signal.pthread_kill(thread.ident, signal.SIGALRM)
+            time.sleep(0.001)
+        self.assertEqual(done, [False, False, False, 'drained'])
+        ctx.close()
+        silent.close()
+        still.close()
+
     # The handler gets the first message, and leaves the second one, which comes with a signal, too.
     def test_a_handler_receives_and_is_interrupted(self):
         me, got, threads = self.me, [], []
@@ -493,7 +555,8 @@ class InThisProcess(unittest.TestCase):
         threads = [threading.Thread(target=wait, args=(call,)) for call in calls]
         for thread in threads:
             thread.start()
-        self.ctx.close()
+        with contextlib.suppress(ripc.TimedOut):  # the send may have begun
+            self.ctx.close()
         for thread in threads:
             thread.join(PATIENCE)
             self.assertFalse(thread.is_alive())

@@ -220,6 +220,70 @@ class Processes(unittest.TestCase):
             return 'all as it should be' if bytes(me.receive(20.0)) == b'z' else 'nothing came'
 
 
+class Closing(unittest.TestCase):
+    def setUp(self):
+        self.ctx = ripc.Context(backends='udp', interfaces='lo')
+        self.still = ripc.Context(backends='udp', interfaces='lo', no_thread=True)
+        self.addCleanup(self.still.close)
+        self.me, self.silent = self.ctx.service(), self.still.service()
+        self.got, self.closed = [], False
+
+    # Only from then on does the partner do anything.
+    def take_when_closing(self, n):
+        while not self.ctx.closed:
+            time.sleep(0.001)
+        self.got += sorted(bytes(self.silent.receive(PATIENCE)) for _ in range(n))
+        while not self.closed:
+            self.still.poll()
+            time.sleep(0.001)
+
+    def close_beside(self, n):
+        taking = threading.Thread(target=self.take_when_closing, args=(n,), daemon=True)
+        taking.start()
+        try:
+            self.ctx.close(PATIENCE)
+        finally:
+            self.closed = True
+        taking.join(PATIENCE)
+        self.assertFalse(taking.is_alive())
+
+    def test_sends_that_do_not_wait_have_the_timeout(self):
+        other = self.ctx.service()
+        self.me.send_short(other.id, b'in the way of the ends')
+        for service in (self.me, other):
+            for text in (b'x', b'y' * 300000):
+                service.send(self.silent.id, text, PATIENCE, nowait=True)
+        other.drain(1.0)
+        self.close_beside(4)
+        self.assertEqual(self.got, [b'x', b'x', b'y' * 300000, b'y' * 300000])
+
+    def test_sends_of_other_threads_have_the_timeout(self):
+        ended, asked = [], self.ctx.stats()['queries_sent']
+        sending = threading.Thread(target=lambda: ended.append(
+            self.me.send_long(self.silent.id, b'x', PATIENCE)))
+        sending.start()
+        while self.ctx.stats()['queries_sent'] == asked:
+            time.sleep(0.001)
+        self.close_beside(1)
+        sending.join(PATIENCE)
+        self.assertEqual((self.got, ended), ([b'x'], [None]))
+
+    def test_what_is_cut_off_is_told(self):
+        data = bytearray(b'x')
+        self.me.send(self.silent.id, data, PATIENCE, nowait=True)
+        with self.assertRaises(ripc.TimedOut):
+            self.ctx.close(0.05)
+        data.append(1)  # nobody looks into it any more
+        self.assertTrue(self.me.closed and self.ctx.closed)
+        self.ctx.close()
+
+    def test_what_is_cut_off_hides_no_exception(self):
+        with self.assertRaises(KeyError), self.ctx:
+            self.me.send(self.silent.id, b'x', PATIENCE, nowait=True)
+            raise KeyError
+        self.assertTrue(self.ctx.closed)
+
+
 class Threads(unittest.TestCase):
     def setUp(self):
         self.ctx = ripc.Context(backends='shm', interfaces='lo')

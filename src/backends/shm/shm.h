@@ -280,6 +280,7 @@ struct shm_port {
 	struct shm_watch listener, bell; /* bell: an eventfd for wake() */
 	struct shm_watch clock;     /* life.c */
 	bool clock_runs;
+	uint32_t clock_ms;          /* until its next strike, from the last one on */
 	int epoll_fd, board_fd, bits_fd;
 	int spare_fd;               /* for when there are no others; -1: none */
 	struct shm_board *board;

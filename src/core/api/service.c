@@ -208,7 +208,7 @@ int ripc__service_drain(struct ripc_service *service, int timeout_ms)
 {
 	struct ripc_context *ctx = service->ctx;
 	uint64_t deadline = ripc__deadline(ctx, timeout_ms);
-	bool in_time;
+	int ready;
 
 	if (!service->draining) {
 		ripc__groups_leave(service);
@@ -218,12 +218,12 @@ int ripc__service_drain(struct ripc_service *service, int timeout_ms)
 	ctx->changed = true;
 	ripc__service_tell(service);
 	ripc__service_get(service);
-	in_time = ripc__wait(ctx, nothing_incoming, service, deadline);
-	if (!in_time)
+	ready = ripc__wait_or_end(ctx, NULL, nothing_incoming, service, deadline);
+	if (!ready)
 		refuse_incoming(service, -ESHUTDOWN);
 	ripc__service_tell(service);
 	ripc__service_put(service);
-	return in_time ? 0 : -ETIMEDOUT;
+	return ready < 0 ? ready : ready ? 0 : -ETIMEDOUT;
 }
 
 static void lent_memory_forget(struct ripc_service *service)

@@ -10,8 +10,8 @@
  * (ctx->waits_on), then looks at ctx->woken; ripc_wake() sets that, then looks at ctx->waits_on:
  * one of them sees the other. In ppoll() the kick stays readable until it is taken.
  *
- * Sends and what closes are not ended: a send always ends with its outcome. A wake that meets none
- * but these is kept for the next call that waits.
+ * Sends and calls that close are not ended: they report an outcome. A wake that meets none but
+ * these is kept for the next call that it can end.
  */
 #include "core/objects.h"
 #include "core/peer/devices.h"

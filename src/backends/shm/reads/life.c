@@ -11,6 +11,7 @@
  * see its own locks: a context that shares a process with its partner lives as long as the partner.
  *
  * Nobody is woken when a lock goes. A timer looks, while something is held or somebody is silent.
+ * Where only leases of ours are left, which may last as long as the process, it looks ever less.
  */
 #include <errno.h>
 #include <sys/timerfd.h>
@@ -19,7 +20,8 @@
 #include "backends/shm/shm.h"
 #include "util/system/pledge.h"
 
-#define LOOK_MS 500
+#define LOOK_MS   500
+#define LEASES_MS 8000 /* between two looks at most, where only leases are left */
 
 int ripc__shm_clock_open(void)
 {
@@ -28,12 +30,19 @@ int ripc__shm_clock_open(void)
 	return fd < 0 ? -errno : fd;
 }
 
+static void clock_set(struct shm_port *port, uint32_t ms)
+{
+	const struct itimerspec once = {.it_value = {.tv_sec = ms / 1000,
+		.tv_nsec = ms % 1000 * 1000000l}};
+
+	port->clock_runs = timerfd_settime(port->clock.fd, 0, &once, NULL) == 0;
+	port->clock_ms = ms;
+}
+
 void ripc__shm_clock_start(struct shm_port *port)
 {
-	const struct itimerspec once = {.it_value = {.tv_nsec = LOOK_MS * 1000000l}};
-
-	if (!port->clock_runs)
-		port->clock_runs = timerfd_settime(port->clock.fd, 0, &once, NULL) == 0;
+	if (!port->clock_runs || port->clock_ms > LOOK_MS)
+		clock_set(port, LOOK_MS);
 }
 
 static bool is_dead(const struct shm_out *out)
@@ -63,6 +72,8 @@ void ripc__shm_clock_strike(struct shm_port *port)
 			shm_out_die(out, -ECONNRESET);
 		}
 	}
-	if (!list_empty(&port->handed) || port->n_silent || port->n_offered || port->n_leases)
+	if (!list_empty(&port->handed) || port->n_silent || port->n_offered)
 		ripc__shm_clock_start(port);
+	else if (port->n_leases)
+		clock_set(port, port->clock_ms < LEASES_MS ? 2 * port->clock_ms : LEASES_MS);
 }

@@ -7,6 +7,7 @@
 #include "ripc/list.h"
 
 #define AN_HOUR_MS 3600000 /* longer than a test may take: only a signal ends it */
+#define LONG_BYTES (16u << 20)
 
 /* The thread sanitizer holds back signals of a thread that sleeps on a futex by itself. */
 #ifdef __SANITIZE_THREAD__
@@ -21,7 +22,8 @@ struct caller {
 	struct ripc_context *ctx;
 	struct ripc_service *svc;
 	uint64_t whom; /* it pings, or looks for */
-	enum { RECEIVES, PINGS, RESOLVES, LISTS, LISTS_BY_LISTER, AWAITS_AN_END } what;
+	enum { RECEIVES, PINGS, RESOLVES, AWAITS, LISTS, LISTS_BY_LISTER, AWAITS_AN_END,
+		DRAINS } what;
 	atomic_int result;
 	atomic_bool done;
 };
@@ -87,6 +89,10 @@ static void *caller_main(void *arg)
 		result = ripc_ping(caller->svc, caller->whom, PATIENCE_MS, &rtt_ns);
 	else if (caller->what == RESOLVES)
 		result = ripc_resolve(caller->ctx, caller->whom, PATIENCE_MS);
+	else if (caller->what == AWAITS)
+		result = ripc_await(caller->ctx, caller->whom, PATIENCE_MS);
+	else if (caller->what == DRAINS)
+		result = ripc_service_drain(caller->svc, AN_HOUR_MS);
 	else if (caller->what == LISTS)
 		result = list(caller->ctx);
 	else if (caller->what == AWAITS_AN_END)
@@ -328,13 +334,49 @@ START_TEST(interruptible__ends_by_a_signal)
 	side_open(&silent, RIPC_NO_THREAD);
 	caller.whom = silent.id;
 	handle_signals(NULL);
-	for (int what = RECEIVES; what <= AWAITS_AN_END; what++) {
+	for (int what = RECEIVES; what < DRAINS; what++) {
 		caller_start(&caller, &pair.a, what);
 		signal_until_done(&caller);
 	}
 	check_nothing(pair.a.svc);
 	pair_close(&pair);
 	side_close(&silent);
+}
+END_TEST
+
+/* The message that is being received is waited for again. */
+START_TEST(interruptible__ends_a_drain)
+{
+	struct iovec data = item(calloc(1, LONG_BYTES), LONG_BYTES);
+	struct ripc_config cfg = api_config(RIPC_INTERRUPTIBLE);
+	struct caller caller = {0};
+	struct ripc_msg *msg;
+	struct ripc_send send;
+	struct pair pair;
+
+	cfg.backends = "udp";
+	side_open_as(&pair.a, &cfg, 0);
+	cfg.flags = RIPC_NO_THREAD;
+	side_open_as(&pair.b, &cfg, 0);
+	handle_signals(NULL);
+	send = long_send(pair.a.id, &data, 1);
+	send.flags |= RIPC_NOWAIT;
+	ck_assert_int_eq(ripc_sendmsg(pair.b.svc, &send, NULL), 0);
+	while (!stats_of(pair.a.ctx).granted_bytes)
+		ripc_poll(pair.b.ctx);
+	caller_start(&caller, &pair.a, DRAINS);
+	signal_until_done(&caller);
+	ck_assert_int_eq(ripc_receive(pair.a.svc, 0, &msg), -EAGAIN);
+	caller_start(&caller, &pair.a, DRAINS);
+	while (!atomic_load(&caller.done))
+		ripc_poll(pair.b.ctx);
+	caller_join(&caller, 0);
+	msg = take(pair.a.svc, RIPC_LONG);
+	ck_assert_uint_eq(msg->items[0].iov_len, LONG_BYTES);
+	ripc_msg_free(msg);
+	ck_assert_int_eq(ripc_receive(pair.a.svc, 0, &msg), -ESHUTDOWN);
+	pair_close(&pair);
+	free(data.iov_base);
 }
 END_TEST
 
@@ -384,7 +426,7 @@ int main(void)
 		{ wake__while_messages_are_there, 1 }, { wake__each_ends_one, 2 },
 		{ wake__ends_a_ping, 1 }, { wake__does_not_end_a_send, 1 },
 		{ wake__from_a_signal_handler, SIGNALS_COME ? n : 0 },
-		{ interruptible__ends_by_a_signal, n },
+		{ interruptible__ends_by_a_signal, n }, { interruptible__ends_a_drain, 1 },
 		{ interruptible__beside_another, 1 }, { interruptible__again_and_again, 1 },
 		{ NULL, 0 },
 	};

@@ -243,6 +243,35 @@ START_TEST(receive_end__waits_for_room)
 }
 END_TEST
 
+/* A server for which many messages wait is given no more requests, awaited or not. */
+START_TEST(receive_end__of_calls_to_a_full_server)
+{
+	const struct iovec one = item("x", 1);
+	struct ripc_msg *reply = NULL;
+	struct side side, silent;
+	struct ripc_request call;
+	uint64_t cookie = 0;
+
+	side_open(&side, RIPC_NO_THREAD);
+	side_open(&silent, RIPC_NO_THREAD);
+	do
+		call = awaited_call(silent.id, &one, ++cookie);
+	while (!ripc_call_start(side.svc, &call));
+	ck_assert_uint_eq(cookie, 257);
+	ck_assert_int_eq(ripc_call_start(side.svc, &call), -EAGAIN);
+	ck_assert_int_eq(no_end(side.svc, cookie, 0), -ENOENT);
+	call.flags = 0;
+	ck_assert_int_eq(ripc_call(side.svc, &call, &reply, NULL), -EAGAIN);
+	ck_assert_uint_eq(stats_of(side.ctx).calls_refused, 3);
+	while (--cookie) {
+		ck_assert_int_eq(ripc_cancel(side.svc, cookie), 0);
+		check_end(side.svc, cookie, RIPC_REPLY, RIPC_NOT_DELIVERED, -ECANCELED);
+	}
+	side_close(&side);
+	side_close(&silent);
+}
+END_TEST
+
 /* More than a partner counts: each that is taken ends, also those of a service that is closed. */
 START_TEST(receive_end__of_very_many)
 {
@@ -460,6 +489,7 @@ int main(void)
 		{ receive_end__again_after_a_timeout, 2 }, { receive_end__after_a_cancel, 2 },
 		{ receive_end__of_a_group, 2 }, { receive_end__refused, 1 },
 		{ receive_end__waits_for_room, 1 }, { receive_end__of_very_many, 1 },
+		{ receive_end__of_calls_to_a_full_server, 1 },
 		{ receive_end__of_ordered_sends, 1 },
 		{ receive_end__beside_threads_that_receive, 2 }, { receive_end__twice, 2 },
 		{ receive_end__closed_while_it_waits, 2 },

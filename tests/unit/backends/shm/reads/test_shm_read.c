@@ -406,6 +406,30 @@ START_TEST(clock_strike__holder_in_this_process)
 END_TEST
 
 /* A process that has no lock is not there, whatever its sockets say. */
+/* Leases may last as long as the process, which then sleeps longer and longer. */
+START_TEST(clock_strike__only_leases_are_left)
+{
+	struct shm_port *port = &reader.port;
+
+	port->n_leases++;
+	ripc__shm_clock_start(port);
+	ck_assert_uint_eq(port->clock_ms, 500);
+	for (uint32_t ms = 1000; ms <= 8000; ms *= 2) {
+		ripc__shm_clock_strike(port);
+		ck_assert(port->clock_runs);
+		ck_assert_uint_eq(port->clock_ms, ms);
+	}
+	ripc__shm_clock_strike(port);
+	ck_assert_uint_eq(port->clock_ms, 8000);
+	/* What is handed over then is looked at soon. */
+	ripc__shm_clock_start(port);
+	ck_assert_uint_eq(port->clock_ms, 500);
+	port->n_leases--;
+	ripc__shm_clock_strike(port);
+	ck_assert(!port->clock_runs);
+}
+END_TEST
+
 START_TEST(clock_strike__holder_is_dead)
 {
 	struct ripc__mapping mapping = hand(3);
@@ -861,6 +885,7 @@ int main(void)
 		read__from_an_impostor,
 		map__behind_a_wake_up,
 		clock_strike__holder_in_this_process,
+		clock_strike__only_leases_are_left,
 		clock_strike__holder_is_dead,
 		import__of_nothing,
 		import__without_descriptors,
