@@ -8,6 +8,7 @@
 
 #include "api.h"
 
+#define FEW        100 /* descriptors */
 #define NOT_RAISED 77 /* exit status: the program runs with plain rights */
 
 struct said {
@@ -185,6 +186,50 @@ START_TEST(open__no_descriptors)
 	}
 	ck_assert_int_eq(ripc_open(&cfg, &ctx), 0);
 	ck_assert_int_eq(ripc_close(ctx, 0), 0);
+}
+END_TEST
+
+/* Takes all but some of them; returns how many are to be closed again. */
+static int descriptors_take(int *taken, int n_free)
+{
+	int n = 0;
+
+	while (n < FEW && (taken[n] = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0)
+		n++;
+	ck_assert_int_gt(n, n_free);
+	ck_assert_int_lt(n, FEW);
+	for (int i = 0; i < n_free; i++)
+		close(taken[--n]);
+	return n;
+}
+
+/* The lack is named whichever backend is the last one that cannot be opened. */
+START_TEST(open__no_descriptors_for_any_backend)
+{
+	static const char *const backends[] = {"udp", "shm", "udp,shm", "shm,udp", "udp,verbs",
+		NULL};
+	struct ripc_config cfg = api_config(0);
+	struct ripc_context *ctx = NULL;
+	rlim_t before = descriptors_limit(FEW);
+	int taken[FEW];
+	struct said said;
+
+	cfg.log = hear;
+	cfg.log_arg = &said;
+	for (int i = 0; i < 12; i++) {
+		/* Without one not even the file can be read that tells which host this is. */
+		int n = descriptors_take(taken, i % 2);
+		int error;
+
+		cfg.backends = backends[i / 2];
+		said = (struct said){0};
+		error = ripc_open(&cfg, &ctx);
+		while (n > 0)
+			close(taken[--n]);
+		ck_assert_int_eq(error, -EMFILE);
+		ck_assert_ptr_nonnull(strstr(said.text, "ulimit -n"));
+	}
+	descriptors_limit(before);
 }
 END_TEST
 
@@ -555,7 +600,8 @@ int main(int argc, char **argv)
 	const TTest *const tests[] = {
 		open__defaults, open__size, open__cannot_be_understood, open__environment_wins,
 		open__raised_rights_ignore_environment,
-		open__no_descriptors, buf_alloc__full_pool_is_explained, open__bad_arguments,
+		open__no_descriptors, open__no_descriptors_for_any_backend,
+		buf_alloc__full_pool_is_explained, open__bad_arguments,
 		close__negative_timeout,
 		receive__nothing_there, receive__spinning_first, resolve__found_or_not,
 		path_info__says_how, ping__measures, ping__silent_partner,
