@@ -6,7 +6,5 @@ const struct ripc__backend *ripc__module_get(const struct ripc__backend *named,
 		const struct ripc__host *host, char why[256], char remedy[256])
 {
 	(void)host;
-	(void)why;
-	(void)remedy;
-	return named;
+	return ripc__backend_is_refused(named, why, remedy) ? NULL : named;
 }

@@ -122,7 +122,9 @@ const struct ripc__backend ripc__ofi_backend = {.name = "ofi", .id = 6};
 const struct ripc__backend *ripc__module_get(const struct ripc__backend *named,
 		const struct ripc__host *host, char why[256], char remedy[256])
 {
-	(void)host, (void)why, (void)remedy; /* where every backend was left out */
+	(void)host; /* where ofi was left out */
+	if (ripc__backend_is_refused(named, why, remedy))
+		return NULL;
 #if defined(RIPC_VERBS)
 	if (named == &ripc__verbs_backend)
 		return load_rdma("verbs", why, remedy);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The built-in backends and resolver sources, best first; and the options of all parts. */
+#include <stdio.h>
+#include <sys/auxv.h>
+
 #include "core/net/backend.h"
 
 const struct ripc__backend *const ripc__backends[] = {
@@ -30,3 +33,13 @@ const struct ripc__option *const ripc__options[] = {
 	ripc__verbs_options,
 	NULL,
 };
+
+bool ripc__backend_is_refused(const struct ripc__backend *named, char why[256], char remedy[256])
+{
+	if (!getauxval(AT_SECURE) || named == &ripc__shm_backend || named == &ripc__udp_backend)
+		return false;
+	snprintf(why, 256, "this program runs with raised rights (setuid, setgid or capabilities), "
+		"and the libraries of %s load code that the environment names", named->name);
+	snprintf(remedy, 256, "use shm and udp, or run the program without raised rights");
+	return true;
+}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Arguments that close the service and the context while a method reads them."""
+"""Arguments that close the service, the context and the message while a method reads them."""
 import gc
 import unittest
 
@@ -22,6 +22,8 @@ CONTEXT = {
     'close': (0.0,), 'stats': (), 'holders': (), 'log': (), 'poll': (), 'poll_timeout': (),
     'fd': (), 'reload_keys': (),
 }
+MESSAGE = {'reply': (b'x', False), 'reply_error': (5,), 'free': (), 'exception': (),
+           'deliveries': ()}
 # Those that take all their arguments by place; the others, how many.
 PLACED = {'send_long': 3, 'send': 3, 'call': 4, 'call_start': 4}
 NAMES = {
@@ -30,6 +32,19 @@ NAMES = {
              'to_incarnation', 'to_handle', 'cookie'),
     'call': ('returns', 'to_incarnation'), 'call_start': ('returns', 'to_incarnation', 'cookie'),
 }
+
+
+class Freed:
+    """Closes a message by freeing it, unless a view looks into it."""
+
+    def __init__(self, message):
+        self.message = message
+
+    def close(self):
+        try:
+            self.message.free()
+        except BufferError:
+            pass
 
 
 class Closes:
@@ -85,6 +100,7 @@ class Hostile(unittest.TestCase):
     def test_every_method_is_here(self):
         self.assertEqual(self.public(ripc.Service), set(SERVICE))
         self.assertEqual(self.public(ripc.Context), set(CONTEXT))
+        self.assertEqual(self.public(ripc.Message), set(MESSAGE))
 
     def invoke(self, on_context, name, at, make):
         ctx = ripc.Context(backends='shm', interfaces='lo')
@@ -108,6 +124,37 @@ class Hostile(unittest.TestCase):
             pass
         ctx.close()
         gc.collect()
+
+    def invoke_on_message(self, by_service, name, at, make):
+        """The message is freed, alone or with all that it came by, while a reply is read."""
+        for closes_all in (False, True):
+            ctx, asker = (ripc.Context(backends='shm', interfaces='lo') for _ in '12')
+            self.addCleanup(asker.close)
+            me, client = ctx.service(), asker.service()
+            client.call_start(me.id, b'x' * 100000, 20.0)
+            request = me.receive(20.0)
+            given = list(MESSAGE[name])
+            closed = (Freed(request), me, ctx) if closes_all else (Freed(request),)
+            given[at] = make(Closes(closed), request)
+            try:
+                getattr(me if by_service else request, name)(*([request] if by_service else []),
+                                                             *given)
+            except (ripc.Error, TypeError, ValueError, BufferError):
+                pass
+            del request
+            ctx.close()
+            gc.collect()
+
+    def test_messages(self):
+        kinds = (lambda closes, request: closes, lambda closes, request: Items([b'x'], closes),
+                 lambda closes, request: Items([request], closes),
+                 lambda closes, request: [request[0], Items([b'x'], closes)])
+        for name, given in MESSAGE.items():
+            for at in range(len(given)):
+                for make in kinds:
+                    for by_service in (False, True):
+                        with self.subTest(method=name, at=at, by_service=by_service):
+                            self.invoke_on_message(by_service, name, at, make)
 
     def test_all(self):
         kinds = (lambda closes: closes, lambda closes: Items([b'x'], closes),

@@ -61,11 +61,6 @@ static int probe(const struct ripc__host *host, char why[256], char remedy[256])
 		snprintf(remedy, 256, "correct shm.uids or shm.gids");
 		return error;
 	}
-	if (!host->identity) {
-		snprintf(why, 256, "it cannot be told who is on this host");
-		snprintf(remedy, 256, "mount /proc");
-		return -ENODEV;
-	}
 	error = try_kernel(&lack);
 	if (error) {
 		snprintf(why, 256, "no %s: %s", lack, strerror(-error));
@@ -73,15 +68,29 @@ static int probe(const struct ripc__host *host, char why[256], char remedy[256])
 			"container), and use Linux 5.1 or later", remedy);
 		return error;
 	}
+	if (!host->identity) {
+		snprintf(why, 256, "it cannot be told who is on this host");
+		snprintf(remedy, 256, "mount /proc");
+		return -ENODEV;
+	}
 	snprintf(why, 256, "shared memory with processes of %s in this network namespace",
 		admitted_text(&dev.admission));
 	return 0;
 }
 
+/* Why the host's identity is not known: without a free descriptor, too. */
+static int why_unknown(void)
+{
+	const char *lack;
+	int error = try_kernel(&lack);
+
+	return error ? error : -ENODEV;
+}
+
 static int open_port(void *state, const struct ripc__host *host, struct ripc__attr *attr)
 {
 	struct shm_port *port = state;
-	int error = host->identity ? read_options(host, &port->dev) : -ENODEV;
+	int error = host->identity ? read_options(host, &port->dev) : why_unknown();
 
 	if (error)
 		return error;

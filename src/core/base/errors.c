@@ -19,8 +19,9 @@ static const struct sentence {
 	const char *text;
 } sentences[] = {
 	{0, "success"},
-	{ENOENT, "nobody has that service: start it, or see \"ripc ls\"; or the partner has "
-		"ended; or no such watch, cookie, memory or directory of keys is known"},
+	{ENOENT, "nobody has that service, or the group has no member: start it, or see "
+		"\"ripc ls\"; or the partner has ended; or no such watch, cookie, memory or "
+		"directory of keys is known"},
 	{EADDRINUSE, "the service ID is alive elsewhere: end that one (see \"ripc ls\"), or take "
 		"another ID"},
 	{EMSGSIZE, "the message is too long for the path or the receiver: send it as a long one, "
@@ -29,9 +30,9 @@ static const struct sentence {
 		"or have a larger pool (pool_bytes)"},
 	{EAGAIN, "not now: nothing there, or too much in progress: receive, or wait for what is "
 		"under way, and try again"},
-	{ETIMEDOUT, "not in time: the partner is slow or silent, a firewall drops what goes to it "
-		"or comes from it, or the timeout is too short: see \"ripc ping\", or give more "
-		"time"},
+	{ETIMEDOUT, "not in time: the partner is slow or silent, or has no room until it frees "
+		"what it has received, a firewall drops what goes to it or comes from it, or the "
+		"timeout is too short: see \"ripc ping\", or give more time"},
 	{ENOMEM, "no memory: the pool is full (free messages, or raise pool_bytes), or the system "
 		"has none, or no more threads (ulimit -u)"},
 	{E2BIG, "a struct has fields set that this libripc does not know: install the libripc "

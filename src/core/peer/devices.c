@@ -106,6 +106,12 @@ static int device_open_named(struct ripc_context *ctx, const struct ripc__backen
 	return -ENODEV;
 }
 
+/* Does the process or the host lack something that every backend needs? */
+static bool is_lack(int error)
+{
+	return error == -EMFILE || error == -ENFILE || error == -ENOMEM;
+}
+
 static int devices_open_named(struct ripc_context *ctx)
 {
 	const char *at = ctx->cfg.backends;
@@ -113,10 +119,11 @@ static int devices_open_named(struct ripc_context *ctx)
 
 	while (*at && ctx->n_devices < 8) {
 		size_t len = strcspn(at, ",");
+		int last = device_open_named(ctx, backend_named(ctx, at, len));
 
-		error = device_open_named(ctx, backend_named(ctx, at, len));
-		if (error == -EINVAL)
-			return error;
+		if (last == -EINVAL)
+			return last;
+		error = is_lack(error) ? error : last;
 		at += len + (at[len] == ',');
 	}
 	return error;
@@ -130,12 +137,13 @@ static int devices_open_all(struct ripc_context *ctx)
 	for (uint32_t i = 0; ctx->env.backends[i] && ctx->n_devices < 8; i++) {
 		const struct ripc__backend *ops =
 			ripc__backend_get(ctx, ctx->env.backends[i], why, remedy);
+		int last = ops ? ops->net.probe(&ctx->host, why, remedy) : -ENODEV;
 
-		error = ops ? ops->net.probe(&ctx->host, why, remedy) : -ENODEV;
-		if (!error)
-			error = device_open(ctx, ops);
-		if (error == -EINVAL)
-			return error;
+		if (!last)
+			last = device_open(ctx, ops);
+		if (last == -EINVAL)
+			return last;
+		error = is_lack(error) ? error : last;
 	}
 	return error;
 }
@@ -158,7 +166,7 @@ static void credit_set(struct ripc_context *ctx)
 	}
 }
 
-/* As many as can be; without any the reason is what the last one lacked. */
+/* As many as can be; without any the reason is a lack, or else that of the last one. */
 int ripc__devices_open(struct ripc_context *ctx)
 {
 	int error = ctx->cfg.backends ? devices_open_named(ctx) : devices_open_all(ctx);
@@ -168,7 +176,7 @@ int ripc__devices_open(struct ripc_context *ctx)
 		return 0;
 	}
 	ripc__devices_close(ctx);
-	if (error == -EINVAL || error == -EMFILE || error == -ENFILE || error == -ENOMEM)
+	if (error == -EINVAL || is_lack(error))
 		return error;
 	ripc__log(ctx, RIPC_LOG_ERROR, "no backend can run here: \"ripc doctor\" says why");
 	return -ENODEV;

@@ -8,6 +8,7 @@
 
 #include "api.h"
 
+#define FEW        100 /* descriptors */
 #define NOT_RAISED 77 /* exit status: the program runs with plain rights */
 
 struct said {
@@ -185,6 +186,50 @@ START_TEST(open__no_descriptors)
 	}
 	ck_assert_int_eq(ripc_open(&cfg, &ctx), 0);
 	ck_assert_int_eq(ripc_close(ctx, 0), 0);
+}
+END_TEST
+
+/* Takes all but some of them; returns how many are to be closed again. */
+static int descriptors_take(int *taken, int n_free)
+{
+	int n = 0;
+
+	while (n < FEW && (taken[n] = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0)
+		n++;
+	ck_assert_int_gt(n, n_free);
+	ck_assert_int_lt(n, FEW);
+	for (int i = 0; i < n_free; i++)
+		close(taken[--n]);
+	return n;
+}
+
+/* The lack is named whichever backend is the last one that cannot be opened. */
+START_TEST(open__no_descriptors_for_any_backend)
+{
+	static const char *const backends[] = {"udp", "shm", "udp,shm", "shm,udp", "udp,verbs",
+		NULL};
+	struct ripc_config cfg = api_config(0);
+	struct ripc_context *ctx = NULL;
+	rlim_t before = descriptors_limit(FEW);
+	int taken[FEW];
+	struct said said;
+
+	cfg.log = hear;
+	cfg.log_arg = &said;
+	for (int i = 0; i < 12; i++) {
+		/* Without one not even the file can be read that tells which host this is. */
+		int n = descriptors_take(taken, i % 2);
+		int error;
+
+		cfg.backends = backends[i / 2];
+		said = (struct said){0};
+		error = ripc_open(&cfg, &ctx);
+		while (n > 0)
+			close(taken[--n]);
+		ck_assert_int_eq(error, -EMFILE);
+		ck_assert_ptr_nonnull(strstr(said.text, "ulimit -n"));
+	}
+	descriptors_limit(before);
 }
 END_TEST
 
@@ -484,12 +529,23 @@ static void hear_ignored(void *arg, int level, const char *text)
 	*(bool *)arg |= level == RIPC_LOG_WARN && strstr(text, "RIPC_BACKENDS is ignored");
 }
 
+/* Only the library's own networks: the libraries of others load code that the environment names. */
+static int count_refused(void *arg, const struct ripc_finding *finding)
+{
+	bool is_own = strcmp(finding->name, "shm") == 0 || strcmp(finding->name, "udp") == 0;
+
+	if (strcmp(finding->kind, "backend") == 0 && !is_own)
+		*(int *)arg += strstr(finding->detail, "raised rights") ? 1 : -100;
+	return 0;
+}
+
 /* This program, run with raised rights and variables that no context could be opened with. */
 static int raised_main(void)
 {
 	bool ignored = false;
 	struct ripc_config cfg = api_config(0);
 	struct ripc_context *ctx;
+	int n_refused = 0;
 
 	if (!getauxval(AT_SECURE))
 		return NOT_RAISED;
@@ -498,7 +554,8 @@ static int raised_main(void)
 	cfg.log_arg = &ignored;
 	if (ripc_open(&cfg, &ctx) || ripc_close(ctx, 0))
 		return 1;
-	return ignored ? 0 : 2;
+	ripc_probe(NULL, count_refused, &n_refused);
+	return n_refused != 3 ? 4 : ignored ? 0 : 2;
 }
 
 /* A copy of this program that runs with the rights of root, whoever starts it. */
@@ -558,7 +615,8 @@ int main(int argc, char **argv)
 	const TTest *const tests[] = {
 		open__defaults, open__size, open__cannot_be_understood, open__environment_wins,
 		open__raised_rights_ignore_environment,
-		open__no_descriptors, buf_alloc__full_pool_is_explained, open__bad_arguments,
+		open__no_descriptors, open__no_descriptors_for_any_backend,
+		buf_alloc__full_pool_is_explained, open__bad_arguments,
 		close__negative_timeout,
 		receive__nothing_there, receive__spinning_first, resolve__found_or_not,
 		path_info__says_how, ping__measures, ping__silent_partner,

@@ -45,6 +45,8 @@ START_TEST(strerror__remedies)
 	ck_assert_ptr_nonnull(strstr(ripc_strerror(-ECONNRESET), "firewall"));
 	ck_assert_ptr_nonnull(strstr(ripc_strerror(-ETIMEDOUT), "firewall"));
 	ck_assert_ptr_nonnull(strstr(ripc_strerror(-EINVAL), "group"));
+	ck_assert_ptr_nonnull(strstr(ripc_strerror(-ETIMEDOUT), "no room until it frees"));
+	ck_assert_ptr_nonnull(strstr(ripc_strerror(-ENOENT), "group has no member"));
 	ck_assert_ptr_nonnull(strstr(ripc_strerror(-ENOENT), "directory of keys"));
 	ck_assert_ptr_nonnull(strstr(ripc_strerror(-ENOENT), "watch"));
 }

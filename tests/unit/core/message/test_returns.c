@@ -266,7 +266,7 @@ static void refuse(struct lone *lone, const struct wire_packet *question)
 }
 
 /* The question is refused: its end is told when nobody can write any more. */
-START_TEST(returns__of_a_refused_question)
+START_TEST(returns__of_a_refused_request)
 {
 	static struct lone lone;
 	struct wire_packet question;
@@ -310,7 +310,7 @@ static bool lands(struct lone *lone)
 }
 
 /* It says that the question did not arrive, and is answering it: what it has is still lent. */
-START_TEST(returns__of_a_question_being_answered)
+START_TEST(returns__of_a_request_being_answered)
 {
 	static struct lone lone;
 	struct wire_packet question, gone = {.h.type = WIRE_GONE};
@@ -474,8 +474,8 @@ int main(void)
 		{ returns__written_into, 4 }, { returns__offered_again, 1 },
 		{ returns__not_offered, 2 }, { returns__lies, 4 },
 		{ returns__answered_otherwise, 4 }, { returns__taken_back, 2 },
-		{ returns__of_a_refused_question, 1 }, { returns__partner_gone, 2 },
-		{ returns__of_a_question_being_answered, 2 },
+		{ returns__of_a_refused_request, 1 }, { returns__partner_gone, 2 },
+		{ returns__of_a_request_being_answered, 2 },
 		{ returns__answered_after_a_refusal, 1 },
 		{ returns__moved, 2 }, { close__in_between, 2 },
 		{ loop__answers_are_written, 1 }, { NULL, 0 },
