@@ -166,9 +166,8 @@ enum ripc_place {
 /*
  * The properties of a context. Zero in a field means the default, which stands in parentheses.
  * ripc_open() copies the strings. The environment variables RIPC_BACKENDS, RIPC_PEERS,
- * RIPC_INTERFACES, RIPC_OPTIONS and RIPC_KEYS, when set, override the fields of the same name.
- * Programs that run with raised rights (setuid, setgid, capabilities) ignore the environment. They
- * use shm and udp alone: the libraries of RDMA load code that the environment names.
+ * RIPC_INTERFACES, RIPC_OPTIONS and RIPC_KEYS, when set, override the fields of the same name, but
+ * not in programs with raised rights (setuid, setgid, capabilities), which use shm and udp alone.
  */
 struct ripc_config {
 	size_t size;              /* sizeof(struct ripc_config) */
