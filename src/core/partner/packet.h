@@ -38,20 +38,31 @@ void ripc__stranger_send(struct ripc_context *ctx, struct device *device,
 void ripc__ack_queue(struct partner *partner, uint64_t number, int status);
 void ripc__acks_flush(struct ripc_context *ctx);
 
-/* Sends datagrams to a partner; returns how many, or an error. A broken route is soon replaced. */
-static inline int ripc__partner_transmit(struct partner *partner, const struct ripc__tx *tx,
-		uint32_t n)
+/*
+ * Sends datagrams by the peer's route, which is open; returns how many, or an error. A broken route
+ * is soon replaced.
+ */
+static inline __attribute__((always_inline)) int ripc__route_transmit(struct ripc_context *ctx,
+		struct peer *peer, struct device *device, const struct ripc__tx *tx, uint32_t n)
 {
-	struct ripc_context *ctx = partner->service->ctx;
-	struct peer *peer = partner->peer;
-	struct device *device = ripc__peer_device(ctx, peer);
-	int sent = peer->opening ? 0 : device->ops->datagrams.send(device->port, peer->route, tx,
-		n);
+	int sent = device->ops->datagrams.send(device->port, peer->route, tx, n);
 
 	if (sent <= 0)
 		return ripc__transmit_failed(ctx, peer, sent);
 	ctx->stats.datagrams_sent += (uint32_t)sent;
 	return sent;
+}
+
+/* The same by the route to a partner; while that is being opened nothing is sent. */
+static inline int ripc__partner_transmit(struct partner *partner, const struct ripc__tx *tx,
+		uint32_t n)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	struct peer *peer = partner->peer;
+
+	if (peer->opening)
+		return ripc__transmit_failed(ctx, peer, 0);
+	return ripc__route_transmit(ctx, peer, ripc__peer_device(ctx, peer), tx, n);
 }
 
 #endif

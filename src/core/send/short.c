@@ -146,7 +146,8 @@ static inline __attribute__((always_inline)) int send_plain(struct partner *part
 		const struct iovec *item, const struct short_call *call)
 {
 	struct ripc_service *service = partner->service;
-	struct device *device = ripc__peer_device(service->ctx, partner->peer);
+	struct ripc_context *ctx = service->ctx;
+	struct device *device = ripc__peer_device(ctx, partner->peer);
 	uint8_t prefix[WIRE_CALL_PLAIN];
 	uint32_t len = call ? WIRE_CALL_PLAIN : WIRE_HEADER;
 	struct iovec iov[2] = {{prefix, len}, *item};
@@ -164,9 +165,9 @@ static inline __attribute__((always_inline)) int send_plain(struct partner *part
 	if (!ripc__is_intact(device))
 		wire_seal(prefix, len, ripc__crc32c(0, item->iov_base, item->iov_len));
 	ripc__partner_touch(partner);
-	error = sent(service->ctx, ripc__partner_transmit(partner, &tx, 1));
+	error = sent(ctx, ripc__route_transmit(ctx, partner->peer, device, &tx, 1));
 	if (!error)
-		count_sent(service->ctx, item->iov_len);
+		count_sent(ctx, item->iov_len);
 	return error;
 }
 
