@@ -15,11 +15,10 @@
  *    always waits, and refuses 0. Only ripc_receive() takes -1, for ever. A call misses its
  *    deadline by at most one tick (10 ms); only ripc_close() and ripc_call() can miss it by more,
  *    as described there. A function that waits without a timeout says so.
- *  - Every call is safe from any thread, unless the context was opened with
- *    RIPC_SINGLE_THREAD. No thread may be cancelled (pthread_cancel()) in a call: a call does not
- *    disable cancellation, and one that is cut off leaves locks taken. A thread that can be
- *    cancelled disables that before a call (pthread_setcancelstate()). Calls that wait are ended by
- *    ripc_wake(), ripc_cancel() and ripc_service_close().
+ *  - Every call is safe from any thread, unless the context has RIPC_SINGLE_THREAD. Calls that wait
+ *    are ended by ripc_wake(), ripc_cancel() and ripc_service_close(). pthread_cancel() ends none:
+ *    the library holds cancellation off, also in callbacks, until the call has returned (with
+ *    RIPC_INTERRUPTIBLE perhaps -EINTR). While it is asynchronous, a thread must not make calls.
  *  - After fork() every call of the child on a context of the parent returns -EOWNERDEAD
  *    (ripc_poll_timeout(): -1). The child may open contexts of its own. The contents of the
  *    parent's pool buffers and received messages do not exist in the child: the child must not
@@ -48,10 +47,10 @@
  *    return: no exception, longjmp() or pthread_exit() may leave it. ripc_list(), ripc_holders(),
  *    ripc_probe() and ripc_keys_show() call their callback in the calling thread, once for each
  *    entry, until it returns something other than 0: then they return as after the last entry.
- *    They hold no lock meanwhile: if a callback is left against the rule, some memory is lost, and
- *    the context works on. The log (ripc_config.log) is called in any thread, perhaps in several at
- *    a time, with locks of the library held. ripc_log_next() and a lister (ripc/list.h) need no
- *    callback.
+ *    They hold no lock meanwhile: if a callback is left against the rule, some memory is lost,
+ *    cancellation stays disabled in the thread, and the context works on. The log
+ *    (ripc_config.log) is called in any thread, perhaps in several at a time, with locks of the
+ *    library held. ripc_log_next() and a lister (ripc/list.h) need no callback.
  */
 #ifndef RIPC_H
 #define RIPC_H

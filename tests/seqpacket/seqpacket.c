@@ -23,6 +23,7 @@
 #include "util/buffers.h"
 #include "util/bytes.h"
 #include "util/list.h"
+#include "util/system/cancel.h"
 
 #define DATAGRAM_MAX 8192u
 #define NAME_LEN     8u   /* before each datagram: the sender's name */
@@ -281,6 +282,7 @@ static int send_one(struct port *port, struct link *out, const struct ripc__tx *
 
 static int send_datagrams(void *state, void *route, const struct ripc__tx *tx, uint32_t n)
 {
+	RIPC__HOLD_CANCEL;
 	struct link *out = out_of(route);
 	struct port *port = state;
 	int rc = out->fd < 0 ? connect_out(port, out) : 0;
@@ -372,6 +374,7 @@ static uint32_t look_at(struct port *port, const struct epoll_event *ready,
 /* Twice, as a connection that was just accepted may have something to say. */
 static int poll_events(void *state, struct ripc__event *events, uint32_t n, bool all)
 {
+	RIPC__HOLD_CANCEL;
 	struct epoll_event ready[RIPC_EVENTS_MAX];
 	struct port *port = state;
 	uint32_t filled = 0;

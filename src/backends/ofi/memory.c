@@ -19,6 +19,7 @@
 #include "ripc/ripc.h"
 #include "util/bytes.h"
 #include "util/hash/crc32c.h"
+#include "util/system/cancel.h"
 
 struct ofi_key {
 	struct fid_mr *mr;
@@ -70,6 +71,7 @@ static void deregister(struct ofi_device *dev, struct fid_mr *mr)
 
 int ripc__ofi_mem_reg(void *state, void *peer, void *mem, size_t len, bool source, void **region)
 {
+	RIPC__HOLD_CANCEL;
 	struct iovec range = {.iov_base = mem, .iov_len = len};
 	struct ofi_region *made = calloc(1, sizeof(*made));
 	struct ofi_device *dev = &((struct ofi_port *)state)->dev;
@@ -96,6 +98,8 @@ static void region_close(struct ofi_device *dev, struct ofi_region *region)
 
 void ripc__ofi_mem_dereg(void *port, void *region)
 {
+	RIPC__HOLD_CANCEL;
+
 	region_close(&((struct ofi_port *)port)->dev, region);
 }
 
@@ -156,6 +160,7 @@ static int key_of(const struct ofi_key *open, const struct ofi_link *link, struc
 int ripc__ofi_mem_open(void *state, void *peer, void *mem, size_t len, bool writable,
 		struct ripc__key *key)
 {
+	RIPC__HOLD_CANCEL;
 	struct iovec range = {.iov_base = mem, .iov_len = len};
 	struct ofi_key *open = calloc(1, sizeof(*open));
 	struct ofi_device *dev = &((struct ofi_port *)state)->dev;
@@ -187,6 +192,7 @@ err_free:
 int ripc__ofi_mem_close(void *state, const struct ripc__key *key, enum ripc__closing how,
 		uint64_t cookie)
 {
+	RIPC__HOLD_CANCEL;
 	struct ofi_device *dev = &((struct ofi_port *)state)->dev;
 	struct ofi_key *open = ripc__map_get(&dev->keys, key->key);
 

@@ -14,6 +14,7 @@
 
 #include "present.h"
 #include "ripc/ripc.h"
+#include "util/system/cancel.h"
 
 #define READ_MAX (1u << 30)
 
@@ -211,6 +212,7 @@ static void close_all(void *state)
 
 int ripc__ofi_send(void *state, void *peer_state, const struct ripc__tx *tx, uint32_t n)
 {
+	RIPC__HOLD_CANCEL;
 	struct ofi_port *port = state;
 	struct ofi_peer *peer = peer_state;
 	struct ofi_link *link = peer->link;

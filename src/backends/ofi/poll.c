@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "ripc/ripc.h"
+#include "util/system/cancel.h"
 
 #define STUCK_LOOK_US 2000 /* so long until what waits is tried again */
 #define STEP_US       100000  /* at most so much between two looks was libfabric's work */
@@ -317,6 +318,7 @@ static uint32_t take_arrivals(struct ofi_port *port, struct ripc__event *events,
 
 int ripc__ofi_poll(void *state, struct ripc__event *events, uint32_t n, bool all)
 {
+	RIPC__HOLD_CANCEL;
 	struct ofi_port *port = state;
 	uint32_t filled;
 
@@ -369,6 +371,7 @@ static bool has_something(const struct ofi_port *port)
 
 int ripc__ofi_wait_arm(void *state)
 {
+	RIPC__HOLD_CANCEL;
 	struct ofi_port *port = state;
 	struct fid *queue = &port->net->cq->fid;
 	int quiet;

@@ -10,6 +10,7 @@
  * received, which libfabric only tells when it has heard that.
  */
 #include "ofi.h"
+#include "util/system/cancel.h"
 
 #include <errno.h>
 
@@ -125,6 +126,7 @@ static void begin(struct ofi_port *port, struct ofi_read *read)
 
 int ripc__ofi_read(void *state, void *peer_state, const struct ripc__move *move)
 {
+	RIPC__HOLD_CANCEL;
 	struct ofi_peer *peer = peer_state;
 	struct ofi_port *port = state;
 	struct ofi_read *read;

@@ -22,6 +22,7 @@
 
 #include "fence.h"
 #include "util/rare.h"
+#include "util/system/cancel.h"
 
 #define ECHO_US 100000u
 
@@ -196,6 +197,7 @@ int ripc__rdmacm_key_open(struct rdmacm_port *port, struct ripc__rdma_space *spa
 int ripc__rdmacm_mem_close(void *state, const struct ripc__key *key, enum ripc__closing how,
 		uint64_t cookie)
 {
+	RIPC__HOLD_CANCEL;
 	struct rdmacm_port *port = state;
 	const struct ripc__rdma_space *space = ripc__rdma_key_space(&port->dev.keys, key);
 	int error = ripc__rdma_key_close(&port->dev.keys, key);

@@ -19,6 +19,7 @@
 #include "poll.h"
 #include "send.h"
 #include "util/rare.h"
+#include "util/system/cancel.h"
 
 #define LOOK_EVERY   256u /* of the polls, one looks at everything; */
 #define HASTY_EVERY  16u  /* while connections are made or end */
@@ -240,6 +241,7 @@ static bool is_time_to_look(const struct rdmacm_port *port, uint32_t n)
 
 int ripc__rdmacm_poll(void *state, struct ripc__event *events, uint32_t n, bool all)
 {
+	RIPC__HOLD_CANCEL;
 	struct rdmacm_port *port = state;
 	uint32_t filled;
 
@@ -334,6 +336,7 @@ static bool has_something(struct rdmacm_port *port)
 
 int ripc__rdmacm_wait_arm(void *state)
 {
+	RIPC__HOLD_CANCEL;
 	struct rdmacm_port *port = state;
 
 	quieten(port);

@@ -16,6 +16,7 @@
 #include "route.h"
 #include "send.h"
 #include "util/bytes.h"
+#include "util/system/cancel.h"
 
 /* It may have been taken from the device since. */
 static bool is_of_this_host(const struct rdmacm_addr *addr)
@@ -173,6 +174,7 @@ static struct rdmacm_conn *ready_conn(const struct rdmacm_link *link)
 
 int ripc__rdmacm_send(void *state, void *peer_state, const struct ripc__tx *tx, uint32_t n)
 {
+	RIPC__HOLD_CANCEL;
 	struct rdmacm_port *port = state;
 	struct rdmacm_peer *peer = peer_state;
 	struct rdmacm_link *link = peer->link;
@@ -228,6 +230,7 @@ static int peer_link(struct rdmacm_port *port, void *peer_state, struct rdmacm_l
 
 int ripc__rdmacm_mem_reg(void *port, void *peer, void *mem, size_t len, bool source, void **region)
 {
+	RIPC__HOLD_CANCEL;
 	struct iovec range = {.iov_base = mem, .iov_len = len};
 	struct ripc__rdma_region *made;
 	struct rdmacm_link *link;
@@ -244,6 +247,8 @@ int ripc__rdmacm_mem_reg(void *port, void *peer, void *mem, size_t len, bool sou
 
 void ripc__rdmacm_mem_dereg(void *port, void *region)
 {
+	RIPC__HOLD_CANCEL;
+
 	(void)port;
 	ripc__rdma_region_close(region);
 }
@@ -251,6 +256,7 @@ void ripc__rdmacm_mem_dereg(void *port, void *region)
 int ripc__rdmacm_mem_open(void *port, void *peer, void *mem, size_t len, bool writable,
 		struct ripc__key *key)
 {
+	RIPC__HOLD_CANCEL;
 	struct iovec range = {.iov_base = mem, .iov_len = len};
 	struct rdmacm_link *link;
 	int error = peer_link(port, peer, &link);
@@ -264,6 +270,7 @@ int ripc__rdmacm_mem_open(void *port, void *peer, void *mem, size_t len, bool wr
 
 int ripc__rdmacm_move(void *port, void *peer, const struct ripc__move *move)
 {
+	RIPC__HOLD_CANCEL;
 	struct rdmacm_link *link;
 	int error = peer_link(port, peer, &link);
 

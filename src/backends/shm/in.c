@@ -12,6 +12,7 @@
 
 #include "memory/segment.h"
 #include "shm.h"
+#include "util/system/cancel.h"
 #include "util/system/pledge.h"
 
 #define ACCEPTS_MAX  8    /* connections accepted in one go */
@@ -245,6 +246,8 @@ static void offer_now(struct shm_port *port, struct shm_in *in)
 
 void ripc__shm_offer_owed(struct shm_port *port)
 {
+	RIPC__HOLD_CANCEL;
+
 	list_for_each(node, &port->ins) {
 		struct shm_in *in = list_entry(node, struct shm_in, node);
 

@@ -14,6 +14,7 @@
 #include "shm.h"
 #include "util/bytes.h"
 #include "util/rare.h"
+#include "util/system/cancel.h"
 
 /* A receiver that closes so many links before they have a ring has no descriptors for them. */
 #define TURNED_AWAY_MAX 3u
@@ -331,6 +332,7 @@ void ripc__shm_out_rouse(struct shm_port *port, const uint8_t name[SHM_NAME_LEN]
 static RIPC__RARE int send_unlinked(struct shm_port *port, struct shm_peer *peer,
 		const struct ripc__tx *tx, uint32_t n)
 {
+	RIPC__HOLD_CANCEL;
 	struct shm_out *out = peer->out;
 	uint32_t taken = 0;
 	int error = advance(port, out);

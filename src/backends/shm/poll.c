@@ -15,6 +15,7 @@
 
 #include "shm.h"
 #include "util/rare.h"
+#include "util/system/cancel.h"
 
 #define LOOK_AFTER 256u /* polls in a row that found nothing: some 5 us */
 #define TIME_EVERY 8u  /* of them, one looks at the coarse clock */
@@ -129,6 +130,7 @@ static uint32_t look_once(struct shm_port *port, struct ripc__event *events, uin
 static RIPC__RARE uint32_t take_from_sockets(struct shm_port *port, struct ripc__event *events,
 		uint32_t n)
 {
+	RIPC__HOLD_CANCEL;
 	uint32_t filled = 0;
 
 	for (int i = 0; i < LOOKS_MAX && filled == 0 && (i == 0 || port->look); i++)
@@ -140,6 +142,7 @@ static RIPC__RARE uint32_t take_from_sockets(struct shm_port *port, struct ripc_
 /* Memory that we have freed must not stay because a partner has mapped it. */
 static RIPC__RARE void trim_exports(struct shm_port *port)
 {
+	RIPC__HOLD_CANCEL;
 	struct shm_out *out;
 	uint32_t at = 0;
 
@@ -183,6 +186,8 @@ static bool should_look(struct shm_port *port, uint32_t filled, uint32_t n)
 /* Between polls, or when this one has found nothing: no event refers to a link any more. */
 static RIPC__RARE void reap(struct shm_port *port)
 {
+	RIPC__HOLD_CANCEL;
+
 	ripc__shm_point("reap_due");
 	list_for_each_safe(node, &port->ended) {
 		struct shm_in *in = list_entry(node, struct shm_in, end);

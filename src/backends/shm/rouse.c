@@ -6,6 +6,7 @@
 
 #include "shm.h"
 #include "util/rare.h"
+#include "util/system/cancel.h"
 
 static RIPC__RARE void mark(struct shm_out *out)
 {
@@ -19,6 +20,8 @@ static RIPC__RARE void mark(struct shm_out *out)
 /* Once for each sleep; for want of memory in the kernel, again with the next datagram. */
 static RIPC__RARE void rouse_from(struct shm_out *out, uint32_t asleep)
 {
+	RIPC__HOLD_CANCEL;
+
 	if (asleep % 4 == SHM_ASLEEP_ON_SOCKETS) {
 		ripc__shm_point("wake_due");
 		if (ripc__shm_send_wake(out->watch.fd) == 0)

@@ -14,6 +14,7 @@
 
 #include "shm.h"
 #include "util/bytes.h"
+#include "util/system/cancel.h"
 #include "util/system/uid.h"
 
 #define BACKLOG   128
@@ -337,6 +338,8 @@ int ripc__shm_watch(struct shm_port *port, struct shm_watch *watch)
 
 void ripc__shm_unwatch(struct shm_port *port, struct shm_watch *watch)
 {
+	RIPC__HOLD_CANCEL;
+
 	if (watch->fd < 0)
 		return;
 	/* A forked child may keep the descriptor, and with it the entry in our set, alive. */

@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "shm.h"
+#include "util/system/cancel.h"
 
 #define FUTEX_MS 2
 #define WAIT_MS  98
@@ -102,6 +103,7 @@ void ripc__shm_wait(void *state)
 
 void ripc__shm_ring_bell(const struct shm_port *port)
 {
+	RIPC__HOLD_CANCEL;
 	uint64_t one = 1;
 
 	while (write(port->bell.fd, &one, sizeof(one)) < 0 && errno == EINTR)

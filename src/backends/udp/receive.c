@@ -13,6 +13,8 @@
 #include <poll.h>
 #include <string.h>
 
+#include "util/system/cancel.h"
+
 #define MANY_EVERY   8   /* of the polls, one asks for several */
 /* How long to sleep while all buffers are held: somebody else has to move first. */
 #define NO_BUFFER_MS 1
@@ -209,6 +211,7 @@ static void after_failure(struct udp_port *port)
 
 int ripc__udp_poll(void *state, struct ripc__event *events, uint32_t n, bool all)
 {
+	RIPC__HOLD_CANCEL;
 	struct udp_port *port = state;
 	uint32_t filled = 0;
 

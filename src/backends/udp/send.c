@@ -11,6 +11,8 @@
 #include <netinet/udp.h>
 #include <string.h>
 
+#include "util/system/cancel.h"
+
 #define RUN_DATAGRAMS 64  /* UDP_MAX_SEGMENTS of older kernels */
 #define RUN_IOVECS    256 /* header and few pieces for each; the kernel allows 1,024 */
 #define COPY_MAX      2048
@@ -207,6 +209,7 @@ static int send_run(struct udp_port *port, struct udp_peer *peer, const struct r
 
 int ripc__udp_send(void *port_state, void *peer_state, const struct ripc__tx *tx, uint32_t n)
 {
+	RIPC__HOLD_CANCEL;
 	struct udp_port *port = port_state;
 	struct udp_peer *peer = peer_state;
 	uint32_t taken = 0;

@@ -22,6 +22,7 @@
 #include "poll.h"
 #include "qp.h"
 #include "util/rare.h"
+#include "util/system/cancel.h"
 
 #define CLOCK_EVERY 16u   /* of the polls, one looks at the clock, while anything is timed */
 #define LOOK_EVERY  (64u * CLOCK_EVERY) /* one looks at everything */
@@ -280,6 +281,7 @@ static RIPC__RARE void look_now_and_then(struct verbs_port *port)
 
 int ripc__verbs_poll(void *state, struct ripc__event *events, uint32_t n, bool all)
 {
+	RIPC__HOLD_CANCEL;
 	struct verbs_port *port = state;
 	uint32_t filled;
 
@@ -419,6 +421,7 @@ static bool has_something(const struct verbs_port *port)
 
 int ripc__verbs_wait_arm(void *state)
 {
+	RIPC__HOLD_CANCEL;
 	struct verbs_port *port = state;
 
 	quieten(port);

@@ -9,6 +9,7 @@
 #include "link.h"
 #include "route.h"
 #include "util/bytes.h"
+#include "util/system/cancel.h"
 
 int ripc__verbs_port_addr(void *state, uint8_t blob[RIPC_ADDR_MAX])
 {
@@ -127,6 +128,7 @@ static int link_of_peer(struct verbs_port *port, const struct verbs_peer *peer,
 
 int ripc__verbs_mem_reg(void *state, void *peer, void *mem, size_t len, bool source, void **region)
 {
+	RIPC__HOLD_CANCEL;
 	struct iovec range = {.iov_base = mem, .iov_len = len};
 	struct ripc__rdma_region *made;
 	struct verbs_link *link;
@@ -142,6 +144,8 @@ int ripc__verbs_mem_reg(void *state, void *peer, void *mem, size_t len, bool sou
 
 void ripc__verbs_mem_dereg(void *port, void *region)
 {
+	RIPC__HOLD_CANCEL;
+
 	(void)port;
 	ripc__rdma_region_close(region);
 }
@@ -149,6 +153,7 @@ void ripc__verbs_mem_dereg(void *port, void *region)
 int ripc__verbs_mem_open(void *state, void *peer, void *mem, size_t len, bool writable,
 		struct ripc__key *key)
 {
+	RIPC__HOLD_CANCEL;
 	struct verbs_port *port = state;
 	struct iovec range = {.iov_base = mem, .iov_len = len};
 	struct verbs_link *link;
@@ -162,6 +167,7 @@ int ripc__verbs_mem_open(void *state, void *peer, void *mem, size_t len, bool wr
 int ripc__verbs_mem_close(void *state, const struct ripc__key *key, enum ripc__closing how,
 		uint64_t cookie)
 {
+	RIPC__HOLD_CANCEL;
 	struct verbs_port *port = state;
 	const struct ripc__rdma_space *space = ripc__rdma_key_space(&port->dev.keys, key);
 	int error = ripc__rdma_key_close(&port->dev.keys, key);
@@ -175,6 +181,7 @@ int ripc__verbs_mem_close(void *state, const struct ripc__key *key, enum ripc__c
 
 int ripc__verbs_move(void *state, void *peer, const struct ripc__move *move)
 {
+	RIPC__HOLD_CANCEL;
 	struct verbs_link *link;
 	int error = link_of_peer(state, peer, &link);
 

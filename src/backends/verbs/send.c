@@ -15,6 +15,7 @@
 #include "qp.h"
 #include "send.h"
 #include "util/rare.h"
+#include "util/system/cancel.h"
 
 #define PARKED    64u /* datagrams that wait for a way */
 #define FINISH_MS 50 /* in which what was sent last goes out */
@@ -245,6 +246,7 @@ uint32_t ripc__verbs_peer_mtu(void *port, void *state)
 
 int ripc__verbs_send(void *state, void *peer_state, const struct ripc__tx *tx, uint32_t n)
 {
+	RIPC__HOLD_CANCEL;
 	struct verbs_port *port = state;
 	const struct verbs_peer *peer = peer_state;
 	uint32_t mtu = ripc__verbs_peer_mtu(port, peer_state);

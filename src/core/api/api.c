@@ -22,6 +22,7 @@
 #include "ripc/group.h"
 #include "service.h"
 #include "util/hash/siphash.h"
+#include "util/system/cancel.h"
 
 uint64_t ripc_id_from_name(const char *name)
 {
@@ -45,6 +46,7 @@ uint64_t ripc_group_from_name(const char *name)
 
 int ripc_join(struct ripc_service *svc, uint64_t group)
 {
+	RIPC__HOLD_CANCEL;
 	int error = svc && wire_is_group(group) ? ripc__enter_in(svc) : -EINVAL;
 
 	if (error)
@@ -56,6 +58,7 @@ int ripc_join(struct ripc_service *svc, uint64_t group)
 
 int ripc_leave(struct ripc_service *svc, uint64_t group)
 {
+	RIPC__HOLD_CANCEL;
 	int error = svc && wire_is_group(group) ? ripc__enter_in(svc) : -EINVAL;
 
 	if (error)
@@ -86,6 +89,7 @@ int ripc_deliveries(const struct ripc_msg *completion, struct ripc_delivery *lis
 
 int ripc_service_drain(struct ripc_service *svc, int timeout_ms)
 {
+	RIPC__HOLD_CANCEL;
 	struct ripc_context *ctx = svc ? svc->ctx : NULL;
 	int error = ctx && timeout_ms >= 0 ? ripc__enter_in(svc) : -EINVAL;
 
@@ -98,6 +102,7 @@ int ripc_service_drain(struct ripc_service *svc, int timeout_ms)
 
 int ripc_service_close(struct ripc_service *svc)
 {
+	RIPC__HOLD_CANCEL;
 	struct ripc_context *ctx = svc ? svc->ctx : NULL;
 	int error = ctx ? ripc__enter_in(svc) : -EINVAL;
 
@@ -167,6 +172,7 @@ static int service_fd(struct ripc_service *service)
 
 int ripc_service_fd(struct ripc_service *svc)
 {
+	RIPC__HOLD_CANCEL;
 	int fd = svc ? ripc__enter_in(svc) : -EINVAL;
 
 	if (fd)
@@ -178,6 +184,7 @@ int ripc_service_fd(struct ripc_service *svc)
 
 int ripc_context_fd(struct ripc_context *ctx)
 {
+	RIPC__HOLD_CANCEL;
 	int fd = ctx ? ripc__enter(ctx) : -EINVAL;
 
 	if (fd)

@@ -9,6 +9,7 @@
 #include "core/message/mapped.h"
 #include "core/send/outgoing.h"
 #include "util/list.h"
+#include "util/system/cancel.h"
 
 static int pool_of(struct ripc_context *ctx, struct ripc__pool **pool)
 {
@@ -219,6 +220,7 @@ static size_t merge(struct ripc_holder *holders, size_t n)
 int ripc_holders(struct ripc_context *ctx,
 		int (*found)(void *arg, const struct ripc_holder *holder), void *arg)
 {
+	RIPC__HOLD_CANCEL;
 	struct ripc_holder *holders;
 	int error, ended = 0;
 	size_t n = 0;

@@ -50,6 +50,7 @@
 #include "util/list.h"
 #include "util/map.h"
 #include "util/options.h"
+#include "util/system/cancel.h"
 #include "util/timers.h"
 
 #define STRANGERS_PER_SECOND 5000u /* answers to packets of nobody that we know */
@@ -446,6 +447,7 @@ int ripc__open_in(const struct ripc_config *cfg, const struct ripc__env *env,
 
 int ripc_open(const struct ripc_config *cfg, struct ripc_context **ctx)
 {
+	RIPC__HOLD_CANCEL;
 	struct ripc__env env;
 
 	ripc__env_init(&env);
@@ -549,6 +551,7 @@ static void context_end(struct ripc_context *ctx)
 
 int ripc_close(struct ripc_context *ctx, int timeout_ms)
 {
+	RIPC__HOLD_CANCEL;
 	bool ended;
 	int error;
 
@@ -692,6 +695,7 @@ static struct probed *probed_alloc(const struct ripc_context *ctx)
 int ripc_probe(const struct ripc_config *cfg,
 		int (*report)(void *arg, const struct ripc_finding *finding), void *arg)
 {
+	RIPC__HOLD_CANCEL;
 	struct ripc_context *ctx = report ? ripc__page_alloc() : NULL;
 	struct probed *probed;
 	int error, ended = 0;

@@ -25,6 +25,7 @@
 #include "others.h"
 #include "ripc/keys.h"
 #include "service.h"
+#include "util/system/cancel.h"
 
 #define AWAIT_US 20000u /* until who has an ID is asked once more */
 #define LATE_US  100000u /* a lookup goes on after the deadline of the call that waits for it */
@@ -70,6 +71,7 @@ static bool looked_up(void *arg)
 
 int ripc_resolve(struct ripc_context *ctx, uint64_t id, int timeout_ms)
 {
+	RIPC__HOLD_CANCEL;
 	struct lookup lookup = {.ctx = ctx, .id = id};
 	int error;
 
@@ -118,6 +120,7 @@ static int await_once(struct lookup *lookup)
 
 int ripc_await(struct ripc_context *ctx, uint64_t id, int timeout_ms)
 {
+	RIPC__HOLD_CANCEL;
 	struct lookup lookup = {.ctx = ctx, .id = id};
 	int error, was = 0;
 
@@ -167,6 +170,7 @@ static int path_fill(struct partner *partner, struct ripc_path *path)
 
 int ripc_path_info(struct ripc_service *svc, uint64_t to, struct ripc_path *path)
 {
+	RIPC__HOLD_CANCEL;
 	struct partner *partner;
 	int error = svc && to != 0 && path ? ripc__struct_check(path->size) : -EINVAL;
 
@@ -244,6 +248,7 @@ static int ping_loop(struct ripc_service *svc, uint64_t to, uint64_t deadline_us
 
 int ripc_ping(struct ripc_service *svc, uint64_t to, int timeout_ms, uint64_t *rtt_ns)
 {
+	RIPC__HOLD_CANCEL;
 	struct ping ping = {0}, **at;
 	struct ripc_context *ctx;
 	int error;
@@ -295,6 +300,7 @@ uint32_t ripc_version(void)
 
 int ripc_keys_reload(struct ripc_context *ctx)
 {
+	RIPC__HOLD_CANCEL;
 	int error = ctx ? ripc__enter(ctx) : -EINVAL;
 
 	if (error)

@@ -26,6 +26,7 @@
 #include "list.h"
 #include "ripc/list.h"
 #include "util/list.h"
+#include "util/system/cancel.h"
 
 #define FOUND_FIRST 64u /* entries at first */
 #define WALK_MAX    16u /* entries that a walk takes at once */
@@ -206,6 +207,7 @@ void ripc__listers_free(struct ripc_context *ctx)
 
 int ripc_lister_open(struct ripc_context *ctx, struct ripc_lister **lister)
 {
+	RIPC__HOLD_CANCEL;
 	int error = ctx && lister ? ripc__enter(ctx) : -EINVAL;
 
 	if (error)
@@ -233,6 +235,7 @@ int ripc_lister_next(struct ripc_lister *lister, int timeout_ms, struct ripc_lis
 
 int ripc_lister_close(struct ripc_lister *lister)
 {
+	RIPC__HOLD_CANCEL;
 	struct ripc_context *ctx = lister ? lister->ctx : NULL;
 	int error = ctx ? ripc__enter(ctx) : -EINVAL;
 
@@ -280,6 +283,7 @@ static int walk_take(struct ripc_context *ctx, int timeout_ms, struct ripc_liste
 int ripc_list(struct ripc_context *ctx, int timeout_ms,
 		int (*found)(void *arg, const struct ripc_listing *listing), void *arg)
 {
+	RIPC__HOLD_CANCEL;
 	struct ripc_listing list[WALK_MAX];
 	struct ripc_lister *lister = NULL;
 	int n, total = 0, ended = 0;

@@ -9,6 +9,7 @@
 #include "core/engine/wait.h"
 #include "core/wire/record.h"
 #include "service.h"
+#include "util/system/cancel.h"
 
 #define AT_ONCE     1024u     /* 20 ms apart, each asks with 1,100 bytes: 56 MB/s at most */
 #define PATIENCE_US 10000000u
@@ -75,6 +76,7 @@ static int open_all(struct ripc_context *ctx, const uint64_t *ids, size_t n,
 int ripc_service_open(struct ripc_context *ctx, uint64_t id, uint32_t flags,
 		struct ripc_service **svc)
 {
+	RIPC__HOLD_CANCEL;
 	struct ripc_service *service = NULL;
 	int n;
 
@@ -94,6 +96,7 @@ int ripc_service_open(struct ripc_context *ctx, uint64_t id, uint32_t flags,
 int ripc_services_open(struct ripc_context *ctx, const uint64_t *ids, size_t n, uint32_t flags,
 		struct ripc_service **svcs)
 {
+	RIPC__HOLD_CANCEL;
 	int n_opened;
 
 	if (!ctx || !ids || !svcs || !n || n > INT32_MAX || flags)

@@ -12,6 +12,7 @@
 #include "core/base/base.h"
 #include "core/objects.h"
 #include "log.h"
+#include "util/system/cancel.h"
 
 #define LOG_KEPT 64u /* ripc.h names this number */
 
@@ -41,6 +42,7 @@ static void keep(struct log *log, int level, const char *text)
 
 void ripc__log_text(struct ripc_context *ctx, int level, const char *format, va_list args)
 {
+	RIPC__HOLD_CANCEL;
 	char text[sizeof(((struct said *)0)->text)];
 
 	vsnprintf(text, sizeof(text), format, args);

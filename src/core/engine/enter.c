@@ -14,6 +14,7 @@
 #include "readiness.h"
 #include "util/list.h"
 #include "util/rare.h"
+#include "util/system/cancel.h"
 #include "util/system/mutex.h"
 #include "util/ticks.h"
 #include "util/timers.h"
@@ -51,6 +52,7 @@ void ripc__lock_timely(struct ripc_context *ctx)
 
 RIPC__RARE void ripc__kick_reader(struct ripc_context *ctx)
 {
+	RIPC__HOLD_CANCEL;
 	struct device *device = atomic_load_explicit(&ctx->waits_on, memory_order_relaxed);
 
 	if (ctx->reader_kicked)

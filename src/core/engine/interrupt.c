@@ -17,6 +17,7 @@
 #include "core/peer/devices.h"
 #include "interrupt.h"
 #include "readiness.h"
+#include "util/system/cancel.h"
 
 #include <errno.h>
 
@@ -32,6 +33,7 @@ bool ripc__wake_take(_Atomic uint32_t *wakes)
 
 int ripc_wake(struct ripc_service *svc)
 {
+	RIPC__HOLD_CANCEL;
 	struct ripc_context *ctx = svc ? svc->ctx : NULL;
 	struct device *device;
 	int before = errno;

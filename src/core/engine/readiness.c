@@ -18,10 +18,12 @@
 #include "enter.h"
 #include "readiness.h"
 #include "util/rare.h"
+#include "util/system/cancel.h"
 
 
 void ripc__kick(int fd)
 {
+	RIPC__HOLD_CANCEL;
 	uint64_t one = 1;
 
 	while (write(fd, &one, sizeof(one)) < 0 && errno == EINTR)
@@ -30,6 +32,7 @@ void ripc__kick(int fd)
 
 void ripc__kick_drain(int fd)
 {
+	RIPC__HOLD_CANCEL;
 	uint64_t count;
 
 	while (read(fd, &count, sizeof(count)) < 0 && errno == EINTR)

@@ -11,6 +11,7 @@
 #include "core/keys/dir.h"
 #include "core/keys/sealed.h"
 #include "enter.h"
+#include "util/system/cancel.h"
 #include "util/system/thread.h"
 
 static int read_dir(struct ripc_context *ctx, struct key_dir *found, char why[KEY_WHY])
@@ -69,6 +70,7 @@ static void reread_here(struct ripc_context *ctx)
 
 void ripc__reread_begin(struct ripc_context *ctx)
 {
+	RIPC__HOLD_CANCEL;
 	int error;
 
 	if (ctx->cfg.flags & RIPC_NO_THREAD) {

@@ -40,6 +40,7 @@
 #include "thread.h"
 #include "util/list.h"
 #include "util/rare.h"
+#include "util/system/cancel.h"
 #include "util/system/mutex.h"
 #include "wait.h"
 
@@ -377,6 +378,7 @@ static inline __attribute__((always_inline)) bool wait_briefly(struct ripc_conte
 static __attribute__((noinline)) bool wait_asleep(struct ripc_context *ctx,
 		bool (*ready)(void *arg), void *arg, uint64_t deadline_us)
 {
+	RIPC__HOLD_CANCEL;
 	struct waiter self = {.ready = ready, .arg = arg};
 
 	wait_long(ctx, &self, deadline_us);
@@ -395,6 +397,7 @@ static __attribute__((noinline)) int wait_to_end(struct ripc_context *ctx,
 		struct ripc_service *service, bool (*ready)(void *arg), void *arg,
 		uint64_t deadline_us)
 {
+	RIPC__HOLD_CANCEL;
 	struct waiter self = {.ready = ready, .arg = arg,
 		.wakes = service ? &service->wakes : NULL};
 	struct signals signals;

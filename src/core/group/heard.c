@@ -32,6 +32,7 @@
 #include "util/hash/siphash.h"
 #include "util/list.h"
 #include "util/map.h"
+#include "util/system/cancel.h"
 
 #define WINDOW    64        /* numbers that struct numbers knows */
 #define UNKNOWN   (1ull << 32) /* stands for the upper half of a number, until STREAM tells it */
@@ -308,6 +309,7 @@ static void leave(struct ripc_service *service, uint64_t group)
 
 void ripc__heard_leave(struct ripc_service *service, uint64_t group)
 {
+	RIPC__HOLD_CANCEL;
 	struct ripc_context *ctx = service->ctx;
 
 	leave(service, group);
@@ -324,6 +326,7 @@ void ripc__heard_leave(struct ripc_service *service, uint64_t group)
 /* What is sent to the group where the partner lives comes here from now on. */
 static bool listen_to(struct partner *partner, uint64_t group)
 {
+	RIPC__HOLD_CANCEL;
 	struct ripc_context *ctx = partner->service->ctx;
 	struct device *device = ripc__peer_device(ctx, partner->peer);
 	const struct ripc__backend *ops = device->ops;

@@ -31,6 +31,7 @@
 #include "util/hash/crc32c.h"
 #include "util/map.h"
 #include "util/probe.h"
+#include "util/system/cancel.h"
 
 #define PAYS_FROM      3u        /* members that hear: fewer get copies for less (rationale.md) */
 #define WAIT_FIRST_US  10000u    /* until the members are told again, at first; then it doubles */
@@ -71,6 +72,7 @@ struct stream {
 
 static void route_close(struct stream *stream)
 {
+	RIPC__HOLD_CANCEL;
 	struct hearer *hearer;
 
 	if (stream->route)
@@ -176,6 +178,7 @@ static struct partner *partner_of(const struct ripc_service *service,
 
 static void route_open(struct stream *stream, struct partner *partner)
 {
+	RIPC__HOLD_CANCEL;
 	struct device *device = ripc__peer_device(partner->service->ctx, partner->peer);
 	void *route = calloc(1, device->ops->route_size);
 

@@ -11,10 +11,12 @@
 #include "ripc/ripc.h"
 #include "sealed.h"
 #include "util/hex.h"
+#include "util/system/cancel.h"
 
 int ripc__sealed_throw(struct sealed_net *net, const struct ripc__addr *to, const uint8_t *bytes,
 		uint32_t len)
 {
+	RIPC__HOLD_CANCEL;
 	_Alignas(16) char route[256] = {0};
 	const struct iovec iov = {(void *)bytes, len};
 	const struct ripc__tx tx = {&iov, 1, len};

@@ -22,6 +22,7 @@
 #include "dir.h"
 #include "noise.h"
 #include "util/hex.h"
+#include "util/system/cancel.h"
 #include "util/system/mapping.h"
 
 static int crypto_open(struct cipher_box *box, char *why)
@@ -241,6 +242,7 @@ static int all_write(struct cipher_box *box, const struct place *place, const ch
 
 int ripc_keys_new(const char *dir, const char *like, uint32_t flags, char *why)
 {
+	RIPC__HOLD_CANCEL;
 	struct place place = {.dir = dir, .why = why};
 	struct cipher_box box = {0};
 	int error;
@@ -267,6 +269,7 @@ int ripc_keys_new(const char *dir, const char *like, uint32_t flags, char *why)
 
 int ripc_keys_grant(const char *dir, const struct ripc_grant *grant, char *text, char *why)
 {
+	RIPC__HOLD_CANCEL;
 	uint8_t bytes[CAPABILITY_LEN], secret[32];
 	struct capability capability;
 	struct cipher_box box = {0};
@@ -376,6 +379,7 @@ static int rotate_end(const struct place *place)
 
 int ripc_keys_rotate(const char *dir, uint32_t step, char *why)
 {
+	RIPC__HOLD_CANCEL;
 	struct place place = {.dir = dir, .why = why};
 	int error;
 
@@ -443,6 +447,7 @@ static int revoked_check(struct cipher_box *box, const struct place *place)
 
 int ripc_keys_revoke(const char *dir, const char *key, char *why)
 {
+	RIPC__HOLD_CANCEL;
 	struct place place = {.dir = dir, .why = why};
 	struct cipher_box box = {0};
 	uint8_t bytes[32];
@@ -566,6 +571,7 @@ static void show(struct showing *showing)
 /* While line runs, no file is open, and no secret is in memory. */
 int ripc_keys_show(const char *dir, int (*line)(void *arg, const char *text), void *arg, char *why)
 {
+	RIPC__HOLD_CANCEL;
 	struct showing showing = {0};
 	int error, ended = 0;
 

@@ -8,10 +8,12 @@
 #include "slabs.h"
 #include "util/list.h"
 #include "util/map.h"
+#include "util/system/cancel.h"
 
 /* keep: its descriptor. */
 static int slab_new(size_t len, size_t block_len, bool keep, struct slab **slab)
 {
+	RIPC__HOLD_CANCEL;
 	uint32_t n_blocks = (uint32_t)(len / block_len);
 	size_t n_words = n_blocks + (len + CHUNK - 1) / CHUNK;
 	struct slab *s = calloc(1, sizeof(*s) + n_words * sizeof(s->blocks[0]));
@@ -40,6 +42,8 @@ static int slab_new(size_t len, size_t block_len, bool keep, struct slab **slab)
 
 void ripc__slab_destroy(struct slab *slab)
 {
+	RIPC__HOLD_CANCEL;
+
 	ripc__memory_unmap(slab->base, slab->len);
 	if (slab->fd >= 0)
 		close(slab->fd);

@@ -13,10 +13,12 @@
 #include "queue.h"
 #include "util/list.h"
 #include "util/rare.h"
+#include "util/system/cancel.h"
 
 /* Its descriptor is readable, or not. */
 static void fd_set_readable(struct ripc_service *service, bool readable)
 {
+	RIPC__HOLD_CANCEL;
 	uint64_t value = 1;
 
 	if (readable == service->event_set)
@@ -45,6 +47,8 @@ int ripc__service_fd_open(struct ripc_service *service)
 
 void ripc__service_fd_close(struct ripc_service *service)
 {
+	RIPC__HOLD_CANCEL;
+
 	if (service->event_fd < 0)
 		return;
 	close(service->event_fd);

@@ -8,6 +8,7 @@
 
 #include "env.h"
 #include "util/hash/siphash.h"
+#include "util/system/cancel.h"
 
 uint64_t ripc__real_now_us(void *arg)
 {
@@ -29,6 +30,7 @@ static uint64_t real_wall_ns(void *arg)
 
 static int real_random(void *arg, void *bytes, size_t len)
 {
+	RIPC__HOLD_CANCEL;
 	uint8_t *at = bytes;
 
 	(void)arg;

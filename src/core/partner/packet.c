@@ -12,6 +12,7 @@
 #include "packet.h"
 #include "partner.h"
 #include "util/list.h"
+#include "util/system/cancel.h"
 
 void ripc__partner_header_bare(struct partner *partner, struct wire_packet *packet, uint8_t type)
 {
@@ -106,6 +107,7 @@ void ripc__partner_sound(struct partner *partner)
 void ripc__stranger_send(struct ripc_context *ctx, struct device *device,
 		const struct ripc__addr *to, struct wire_packet *packet, uint32_t received_len)
 {
+	RIPC__HOLD_CANCEL;
 	_Alignas(16) char route[256] = {0};
 	uint8_t bytes[WIRE_HEADER_MAX + 64];
 	struct iovec iov = {.iov_base = bytes};

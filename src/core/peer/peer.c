@@ -15,6 +15,7 @@
 #include "peer.h"
 #include "util/hash/siphash.h"
 #include "util/map.h"
+#include "util/system/cancel.h"
 
 /* ---- hosts ------------------------------------------------------------------------------- */
 
@@ -109,6 +110,7 @@ static int unreachable(int error)
 static int peer_new(struct ripc_context *ctx, uint8_t device_index, const struct ripc__addr *addr,
 		struct peer **peer_out)
 {
+	RIPC__HOLD_CANCEL;
 	struct device *device = &ctx->devices[device_index];
 	struct peer *peer = calloc(1, sizeof(*peer) + ctx->route_bytes);
 	int error = -ENOMEM;
@@ -135,6 +137,7 @@ err_free:
 
 static void peer_free(struct ripc_context *ctx, struct peer *peer)
 {
+	RIPC__HOLD_CANCEL;
 	struct device *device = &ctx->devices[peer->device];
 
 	device->ops->route.close(device->port, peer->route);

@@ -16,6 +16,7 @@
 #include "route.h"
 #include "util/probe.h"
 #include "util/rare.h"
+#include "util/system/cancel.h"
 #include "window.h"
 
 #define ROUTE_MAX 256u     /* bytes of a backend's route */
@@ -41,6 +42,7 @@ static void retry_later(struct ripc_context *ctx, struct peer *peer)
 int ripc__route_change(struct ripc_context *ctx, struct peer *peer, struct device *device,
 		const struct ripc__addr *addr)
 {
+	RIPC__HOLD_CANCEL;
 	struct device *old = ripc__peer_device(ctx, peer);
 	_Alignas(16) char route[ROUTE_MAX] = {0};
 	int error;
@@ -74,6 +76,7 @@ int ripc__route_change(struct ripc_context *ctx, struct peer *peer, struct devic
 bool ripc__route_same(struct device *device, const struct ripc__addr *to,
 		const struct ripc__addr *from)
 {
+	RIPC__HOLD_CANCEL;
 	_Alignas(16) char route[ROUTE_MAX] = {0};
 	bool is_same;
 	int error;

@@ -36,6 +36,7 @@
 #include "resolver_internal.h"
 #include "util/list.h"
 #include "util/map.h"
+#include "util/system/cancel.h"
 #include "util/timers.h"
 
 #define PENDING_MAX    1024u  /* names that have not answered */
@@ -637,6 +638,7 @@ static struct gathering *gathering_begin(struct ripc__resolver *resolver, uint64
 int ripc__resolver_gather(struct ripc__resolver *resolver, uint64_t group, uint64_t now_us,
 		struct gathering **gathering_out)
 {
+	RIPC__HOLD_CANCEL;
 	struct gathering *gathering = ripc__map_get(&resolver->gatherings, group);
 
 	resolver->now_us = now_us;
@@ -669,6 +671,7 @@ const struct ripc__member *ripc__gathering_at(const struct gathering *gathering,
 
 void ripc__resolver_expel(struct ripc__resolver *resolver, uint64_t group, uint64_t incarnation)
 {
+	RIPC__HOLD_CANCEL;
 	struct gathering *gathering = ripc__map_get(&resolver->gatherings, group);
 	struct entry *entry = gathering ? ripc__entry_of(gathering, incarnation) : NULL;
 
@@ -679,6 +682,7 @@ void ripc__resolver_expel(struct ripc__resolver *resolver, uint64_t group, uint6
 bool ripc__resolver_doubt(struct ripc__resolver *resolver, uint64_t group, uint64_t incarnation,
 		uint64_t now_us)
 {
+	RIPC__HOLD_CANCEL;
 	struct gathering *gathering = ripc__map_get(&resolver->gatherings, group);
 	struct entry *entry = gathering ? ripc__entry_of(gathering, incarnation) : NULL;
 
@@ -693,6 +697,7 @@ bool ripc__resolver_doubt(struct ripc__resolver *resolver, uint64_t group, uint6
 int ripc__resolver_place(struct ripc__resolver *resolver, uint64_t group, uint64_t incarnation,
 		uint64_t now_us, const struct ripc__answer **answer)
 {
+	RIPC__HOLD_CANCEL;
 	struct gathering *gathering = ripc__map_get(&resolver->gatherings, group);
 	struct entry *entry = gathering ? ripc__entry_of(gathering, incarnation) : NULL;
 	bool waits;

@@ -21,6 +21,7 @@
 #include "resolver_internal.h"
 #include "util/list.h"
 #include "util/map.h"
+#include "util/system/cancel.h"
 #include "util/timers.h"
 
 #define LIST_ROUND_US 100000u
@@ -282,6 +283,7 @@ static void listing_free(struct ripc__resolver *resolver)
 int ripc__resolver_list(struct ripc__resolver *resolver, uint64_t now_us,
 		void (*found)(void *arg, const struct ripc__answer *answer), void *arg)
 {
+	RIPC__HOLD_CANCEL;
 	struct listing *listing;
 
 	if (!found) {

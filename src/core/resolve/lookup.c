@@ -33,6 +33,7 @@
 #include "resolver_internal.h"
 #include "util/list.h"
 #include "util/map.h"
+#include "util/system/cancel.h"
 #include "util/timers.h"
 
 #define LOOKUPS_MAX  4096u
@@ -546,6 +547,8 @@ static int lookup_from(struct ripc__resolver *resolver, uint64_t id, const uint8
 int ripc__resolver_lookup(struct ripc__resolver *resolver, uint64_t id, uint64_t now_us,
 		const struct ripc__answer **answer)
 {
+	RIPC__HOLD_CANCEL;
+
 	resolver->now_us = now_us;
 	return lookup_from(resolver, id, NULL, answer);
 }
@@ -553,6 +556,8 @@ int ripc__resolver_lookup(struct ripc__resolver *resolver, uint64_t id, uint64_t
 int ripc__resolver_lookup_at(struct ripc__resolver *resolver, uint64_t id, const uint8_t host[16],
 		uint64_t now_us, const struct ripc__answer **answer)
 {
+	RIPC__HOLD_CANCEL;
+
 	resolver->now_us = now_us;
 	return lookup_from(resolver, id, host, answer);
 }
@@ -571,6 +576,7 @@ const struct ripc__answer *ripc__resolver_recall(struct ripc__resolver *resolver
 
 void ripc__resolver_wanted(struct ripc__resolver *resolver, uint64_t id, uint64_t until_us)
 {
+	RIPC__HOLD_CANCEL;
 	struct lookup *lookup = ripc__map_get(&resolver->lookups, id);
 
 	if (lookup && !lookup->ended && until_us > lookup->until_us)
@@ -586,6 +592,7 @@ int ripc__resolver_late(const struct ripc__resolver *resolver, uint64_t id)
 
 void ripc__resolver_claimed(struct ripc__resolver *resolver, uint64_t id)
 {
+	RIPC__HOLD_CANCEL;
 	struct cached *cached = ripc__map_get(&resolver->cache, id);
 
 	if (cached && !cached->exists)
@@ -594,6 +601,7 @@ void ripc__resolver_claimed(struct ripc__resolver *resolver, uint64_t id)
 
 void ripc__resolver_suspect(struct ripc__resolver *resolver, uint64_t id, uint64_t incarnation)
 {
+	RIPC__HOLD_CANCEL;
 	struct lookup *lookup = ripc__map_get(&resolver->lookups, id);
 	struct cached *cached = ripc__map_get(&resolver->cache, id);
 

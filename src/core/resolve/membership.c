@@ -21,6 +21,7 @@
 #include "resolver_internal.h"
 #include "util/list.h"
 #include "util/map.h"
+#include "util/system/cancel.h"
 #include "util/timers.h"
 
 #define NOTICES 5u /* the second one after ROUND_US; then the gaps double */
@@ -146,6 +147,7 @@ static int enter(struct ripc__resolver *resolver, struct membership *membership)
 int ripc__resolver_join(struct ripc__resolver *resolver, uint64_t group,
 		const struct ripc__member *member, uint64_t now_us)
 {
+	RIPC__HOLD_CANCEL;
 	struct membership *membership = calloc(1, sizeof(*membership));
 	int error;
 
@@ -207,6 +209,7 @@ static void membership_free(struct ripc__resolver *resolver, struct membership *
 
 void ripc__resolver_leave(struct ripc__resolver *resolver, uint64_t group, uint64_t incarnation)
 {
+	RIPC__HOLD_CANCEL;
 	struct membership *membership = take_out(resolver, group, incarnation);
 	const struct wire_resolve notice = {.type = WIRE_WITHDRAWN,
 		.asker = resolver->owner.context,

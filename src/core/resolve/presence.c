@@ -16,6 +16,7 @@
 #include "resolver.h"
 #include "resolver_internal.h"
 #include "util/list.h"
+#include "util/system/cancel.h"
 #include "util/timers.h"
 
 #define PRESENCES_MAX    1024u
@@ -74,6 +75,7 @@ err_free:
 bool ripc__resolver_presence(struct ripc__resolver *resolver, const struct ripc__presence *wanted,
 		const uint8_t host[16], uint64_t now_us)
 {
+	RIPC__HOLD_CANCEL;
 	struct presence *presence;
 
 	resolver->now_us = now_us;

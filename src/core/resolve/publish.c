@@ -32,6 +32,7 @@
 #include "resolver_internal.h"
 #include "util/list.h"
 #include "util/map.h"
+#include "util/system/cancel.h"
 #include "util/timers.h"
 
 #define TAKING_US     100000u /* between the questions to the holder of a name on this host */
@@ -198,6 +199,7 @@ static void here_fire(struct ripc__resolver *resolver, struct publication *publi
 /* Of more than ANNOUNCED_MAX the rest is found by those who miss it, or read in digests. */
 void ripc__resolver_announce(struct ripc__resolver *resolver, uint64_t now_us)
 {
+	RIPC__HOLD_CANCEL;
 	const struct publication *publication;
 	uint32_t at = 0, n = 0;
 
@@ -471,6 +473,7 @@ static void publish_fire(void *owner, struct ripc__timer *timer)
 void ripc__resolver_publish(struct ripc__resolver *resolver, uint64_t id, bool private_id,
 		uint64_t now_us)
 {
+	RIPC__HOLD_CANCEL;
 	struct publication *publication = NULL;
 	int error = publication_alloc(resolver, id, &publication);
 
@@ -511,6 +514,7 @@ void ripc__publish_answered(struct ripc__resolver *resolver, struct asked *asked
 
 void ripc__resolver_withdraw(struct ripc__resolver *resolver, uint64_t id, uint64_t incarnation)
 {
+	RIPC__HOLD_CANCEL;
 	struct publication *publication = ripc__map_get(&resolver->publications, id);
 	const struct wire_resolve notice = {.type = WIRE_WITHDRAWN,
 		.asker = resolver->owner.context,

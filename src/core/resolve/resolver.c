@@ -29,6 +29,7 @@
 #include "sources.h"
 #include "util/list.h"
 #include "util/map.h"
+#include "util/system/cancel.h"
 #include "util/timers.h"
 
 #define RESOLVER_TIMERS       4u /* digest.timer, digest.called, heal.check, heal.call */
@@ -293,6 +294,7 @@ static uint32_t poll_sources(struct ripc__resolver *resolver)
 
 int ripc__resolver_step(struct ripc__resolver *resolver, uint64_t now_us)
 {
+	RIPC__HOLD_CANCEL;
 	uint32_t n;
 
 	resolver->now_us = now_us;
@@ -475,6 +477,8 @@ void ripc__resolver_stats(const struct ripc__resolver *resolver, struct ripc__re
 
 void ripc__resolver_watch(struct ripc__resolver *resolver, uint64_t context)
 {
+	RIPC__HOLD_CANCEL;
+
 	for (uint32_t i = 0; i < resolver->n_sources; i++) {
 		const struct source_slot *slot = &resolver->sources[i];
 
@@ -485,6 +489,8 @@ void ripc__resolver_watch(struct ripc__resolver *resolver, uint64_t context)
 
 void ripc__resolver_unwatch(struct ripc__resolver *resolver, uint64_t context)
 {
+	RIPC__HOLD_CANCEL;
+
 	for (uint32_t i = 0; i < resolver->n_sources; i++) {
 		const struct source_slot *slot = &resolver->sources[i];
 
@@ -495,6 +501,7 @@ void ripc__resolver_unwatch(struct ripc__resolver *resolver, uint64_t context)
 
 bool ripc__resolver_look(struct ripc__resolver *resolver)
 {
+	RIPC__HOLD_CANCEL;
 	bool any = false;
 
 	for (uint32_t i = 0; i < resolver->n_sources; i++) {

@@ -16,6 +16,7 @@
 #include "core/objects.h"
 #include "ripc/page.h"
 #include "show.h"
+#include "util/system/cancel.h"
 #include "util/system/mapping.h"
 
 #ifndef F_SEAL_FUTURE_WRITE
@@ -125,6 +126,7 @@ static void page_write(struct ripc_context *ctx)
 
 int ripc__page_show(void *arg)
 {
+	RIPC__HOLD_CANCEL;
 	struct ripc_context *ctx = arg;
 	int error = ctx->page ? 0 : page_make(ctx);
 
@@ -136,6 +138,7 @@ int ripc__page_show(void *arg)
 
 void ripc__page_close(struct ripc_context *ctx)
 {
+	RIPC__HOLD_CANCEL;
 	struct ripc_stats stats = ctx->stats;
 
 	if (!ctx->page)

@@ -25,6 +25,7 @@
 #include "backends/shm/memory/segment.h"
 #include "backends/shm/shm.h"
 #include "util/bytes.h"
+#include "util/system/cancel.h"
 #include "util/system/lease.h"
 #include "util/system/pledge.h"
 
@@ -207,6 +208,7 @@ static int find_memory(struct shm_out *out, const void *mem, size_t len,
 int ripc__shm_mem_open(void *state, void *peer, void *mem, size_t len, bool writable,
 		struct ripc__key *key)
 {
+	RIPC__HOLD_CANCEL;
 	struct shm_out *out = ((struct shm_peer *)peer)->out;
 	struct ripc__shared memory;
 	struct shm_import *import;
@@ -350,6 +352,8 @@ static int key_hand(struct shm_port *port, const struct ripc__key *key, uint64_t
 int ripc__shm_mem_close(void *port, const struct ripc__key *key, enum ripc__closing how,
 		uint64_t cookie)
 {
+	RIPC__HOLD_CANCEL;
+
 	return how == RIPC_CLOSE_HAND ? key_hand(port, key, cookie) : key_close(port, key);
 }
 
@@ -427,6 +431,7 @@ static bool is_home(struct shm_port *port, struct shm_key *key)
 
 uint32_t ripc__shm_come_home(struct shm_port *port, struct ripc__event *events, uint32_t n)
 {
+	RIPC__HOLD_CANCEL;
 	bool look_again = false;
 	uint32_t filled = 0;
 

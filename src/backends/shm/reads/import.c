@@ -14,6 +14,7 @@
 #include "backends/shm/shm.h"
 #include "util/bytes.h"
 #include "util/stream.h"
+#include "util/system/cancel.h"
 #include "util/system/lease.h"
 #include "util/system/pledge.h"
 
@@ -235,6 +236,7 @@ void ripc__shm_imports_end(struct shm_port *port, struct shm_in *in)
 
 int ripc__shm_read(void *state, void *peer, const struct ripc__move *move)
 {
+	RIPC__HOLD_CANCEL;
 	struct shm_port *port = state;
 	struct shm_read *read;
 
@@ -340,6 +342,7 @@ static bool step(struct shm_port *port, struct shm_read *read, size_t *budget)
 
 uint32_t ripc__shm_read_step(struct shm_port *port, struct ripc__event *events, uint32_t n)
 {
+	RIPC__HOLD_CANCEL;
 	size_t budget = STEP;
 	uint32_t filled = 0;
 
@@ -390,6 +393,7 @@ static const uint8_t *locate_late(struct shm_port *port, const uint8_t name[SHM_
 int ripc__shm_map(void *state, void *peer, const struct ripc__key *key, size_t len,
 		struct ripc__mapping *mapping)
 {
+	RIPC__HOLD_CANCEL;
 	struct shm_port *port = state;
 	struct shm_grip *grip = malloc(sizeof(*grip));
 	const struct ripc__shared *own;
@@ -450,6 +454,7 @@ static void take_back(struct shm_port *port, struct shm_import *import)
 
 void ripc__shm_unmap(void *state, void *handle)
 {
+	RIPC__HOLD_CANCEL;
 	struct shm_port *port = state;
 	struct shm_grip *grip = handle;
 
