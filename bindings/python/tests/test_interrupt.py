@@ -419,7 +419,7 @@ class InThisProcess(unittest.TestCase):
         silent.close()
         still.close()
 
-    # The handler gets the first message, and leaves the second one, which comes with a signal, too.
+    # The handler gets one message, and leaves the other, which comes with a signal, too.
     def test_a_handler_receives_and_is_interrupted(self):
         me, got, threads = self.me, [], []
 
@@ -445,7 +445,7 @@ class InThisProcess(unittest.TestCase):
                 me.receive(PATIENCE)
             while len(got) < 2:
                 got.append(bytes(me.receive(20.0)))
-            self.assertEqual(got, [b'first', b'second'])
+            self.assertEqual(sorted(got), [b'first', b'second'])  # the threads may overtake one another
             for thread in threads:
                 thread.join()
             got.clear()
