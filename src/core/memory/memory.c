@@ -133,13 +133,30 @@ int ripc__memory_map_private(size_t len, size_t align, void **memory)
 	return 0;
 }
 
+/*
+ * LeakSanitizer, in programs that have it. It finds pointers in mappings that it was told of, and
+ * not in others: what a context with keys has allocated would be taken for lost.
+ */
+__attribute__((weak)) void __lsan_register_root_region(const void *memory, size_t len);
+__attribute__((weak)) void __lsan_unregister_root_region(const void *memory, size_t len);
+
 int ripc__memory_map_secret(size_t len, size_t align, void **memory)
 {
 	int err = ripc__memory_map_private(len, align, memory);
 
-	if (!err)
-		(void)madvise(*memory, len, MADV_DONTDUMP);
-	return err;
+	if (err)
+		return err;
+	(void)madvise(*memory, len, MADV_DONTDUMP);
+	if (__lsan_register_root_region)
+		__lsan_register_root_region(*memory, len);
+	return 0;
+}
+
+void ripc__memory_unmap_secret(void *memory, size_t len)
+{
+	if (__lsan_unregister_root_region)
+		__lsan_unregister_root_region(memory, len);
+	ripc__memory_unmap(memory, len);
 }
 
 int ripc__memory_map_shared(size_t len, size_t align, void **memory, int *fd)

@@ -21,6 +21,7 @@ int ripc__memory_map(size_t len, size_t align, void **memory);
 int ripc__memory_map_private(size_t len, size_t align, void **memory);
 /* As ripc__memory_map_private(). A core dump of the process does not have this memory. */
 int ripc__memory_map_secret(size_t len, size_t align, void **memory);
+void ripc__memory_unmap_secret(void *memory, size_t len);
 /*
  * As ripc__memory_map(), for memory to be shared. *fd is open and sealed: no other process can
  * write to the memfd, and none can shorten it. *fd -1: the kernel has no such seal, or there is

@@ -107,13 +107,13 @@ void ripc__secret_free(struct secret_memory *memory, void *at, size_t len)
 	if (is_to_stay(memory, chunk))
 		return;
 	list_remove(&chunk->node);
-	ripc__memory_unmap(chunk, CHUNK_LEN);
+	ripc__memory_unmap_secret(chunk, CHUNK_LEN);
 }
 
 void ripc__secret_close(struct secret_memory *memory)
 {
 	while (memory->chunks.next && !list_empty(&memory->chunks))
-		ripc__memory_unmap(list_entry(list_pop(&memory->chunks), struct chunk, node),
+		ripc__memory_unmap_secret(list_entry(list_pop(&memory->chunks), struct chunk, node),
 			CHUNK_LEN);
 }
 
@@ -130,5 +130,5 @@ void *ripc__secret_map(size_t len)
 void ripc__secret_unmap(void *at, size_t len)
 {
 	explicit_bzero(at, len);
-	ripc__memory_unmap(at, ripc__memory_round(len));
+	ripc__memory_unmap_secret(at, ripc__memory_round(len));
 }

@@ -122,6 +122,7 @@ START_TEST(window_post__all_or_none)
 	ripc_msg_free(msg);
 	for (int i = 0; i < 3; i++)
 		free(items[i].iov_base);
+	ripc_buf_free(pair.b.ctx, hog);
 	pair_close(&pair);
 }
 END_TEST
