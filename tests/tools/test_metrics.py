@@ -113,6 +113,17 @@ def closed(clients):
     return [i for i, each in enumerate(clients) if each.fileno() in ready]
 
 
+def scrape_beside(clients, server, see):
+    """A scrape, then the end of these clients; returns what see() returned before the scrape and after it."""
+    before = see()
+    text = server.get()
+    after = see()
+    for each in clients:
+        each.close()
+    parse(text)
+    return before, after
+
+
 def oldest_go(server):
     """Silent clients, and slow ones with half a request, lose their places to new ones: the oldest do, and no others."""
     clients = []
@@ -121,12 +132,7 @@ def oldest_go(server):
         if i % 2:
             clients[-1].sendall(b'GET /met')
     assert all(each.recv(1) == b'' for each in clients[:80 - PLACES])
-    before = closed(clients)
-    text = server.get()
-    after = closed(clients)
-    for each in clients:
-        each.close()
-    parse(text)
+    before, after = scrape_beside(clients, server, lambda: closed(clients))
     return before == list(range(80 - PLACES)) and after == list(range(81 - PLACES))
 
 
@@ -157,12 +163,7 @@ def deafest_goes(server):
         clients[-1].connect(('127.0.0.1', server.port))
         clients[-1].sendall(b'GET /metrics HTTP/1.1\r\n\r\n')
     assert all(each.recv(1) == b'H' for each in clients)
-    before = established(server)
-    text = server.get()
-    after = established(server)
-    for each in clients:
-        each.close()
-    parse(text)
+    before, after = scrape_beside(clients, server, lambda: established(server))
     return before == PLACES and after == PLACES - 1
 
 

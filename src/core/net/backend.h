@@ -570,9 +570,9 @@ const struct ripc__backend *ripc__module_get(const struct ripc__backend *named,
 		const struct ripc__host *host, char why[256], char remedy[256]);
 
 /*
- * Must the program leave this backend alone? So it is for all but shm and udp in a program with
- * raised rights: libfabric (FI_PROVIDER_PATH) and libibverbs (IBV_DRIVERS) load code that the
- * environment names, and the environment comes from a caller with fewer rights.
+ * True in a program with raised rights, for each backend but shm and udp: libfabric
+ * (FI_PROVIDER_PATH) and libibverbs (IBV_DRIVERS) load code that the environment names, and the
+ * environment comes from a caller with fewer rights.
  */
 bool ripc__backend_is_refused(const struct ripc__backend *named, char why[256], char remedy[256]);
 

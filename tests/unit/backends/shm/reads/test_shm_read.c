@@ -421,7 +421,7 @@ START_TEST(clock_strike__only_leases_are_left)
 	}
 	ripc__shm_clock_strike(port);
 	ck_assert_uint_eq(port->clock_ms, 8000);
-	/* What is handed over then is looked at soon. */
+	/* The clock strikes soon for memory that is handed over then. */
 	ripc__shm_clock_start(port);
 	ck_assert_uint_eq(port->clock_ms, 500);
 	port->n_leases--;
