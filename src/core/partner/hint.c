@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A hint says that a peer has ended, and may be forged: the peer is asked, three times, and only
- * its silence counts.
+ * A hint says that a peer has ended, and may be forged: the peer is asked, eight times, and only
+ * its silence counts. At a loss of 25 % in both directions a living peer is silent once in 500
+ * times; with three times it was once in 10.
  *
  * A network's hint quotes the packet that it is about, and is heeded only if that packet has a
  * token. Only the partner, we, and the path between know tokens: a forger that cannot read our
@@ -39,7 +40,7 @@
 #include "util/map.h"
 #include "util/timers.h"
 
-#define ASKED          3u
+#define ASKED          8u
 #define HOST_AGAIN_US  400000u /* until a host that is silent, too, is asked again, at first */
 #define INQUIRIES_MAX  1024u
 
@@ -73,13 +74,13 @@ static struct partner *spokesman(struct ripc_context *ctx, const struct peer *pe
 	return found;
 }
 
-/* Has any partner there said something since? Tokens make that authentic. */
+/* Has any partner there said something since? Our token makes that authentic. */
 static bool was_heard(struct ripc_context *ctx, const struct inquiry *inquiry)
 {
 	list_for_each(node, &ctx->partners) {
 		struct partner *partner = list_entry(node, struct partner, node);
 
-		if (partner->peer == inquiry->peer && partner->token_out &&
+		if (partner->peer == inquiry->peer &&
 				(int32_t)(partner->heard - inquiry->began) > 0)
 			return true;
 	}
@@ -97,8 +98,8 @@ static void ask(struct ripc_context *ctx, struct inquiry *inquiry)
 		return;
 	ripc__partner_header(partner, &packet, WIRE_ECHO);
 	ripc__partner_send(partner, &packet);
-	/* A third of its time was silence: it may live elsewhere, and may move once more. */
-	if (inquiry->n_asked >= 2 && !was_heard(ctx, inquiry))
+	/* It may live elsewhere, and may move once more: a search takes 80 ms. */
+	if ((inquiry->n_asked == 3 || inquiry->n_asked == 6) && !was_heard(ctx, inquiry))
 		ripc__follow_silent(ctx, inquiry->peer);
 }
 
@@ -143,7 +144,7 @@ static void end_lost(struct ripc_context *ctx)
 static void fire(void *owner, struct ripc__timer *timer)
 {
 	struct ripc_context *ctx = owner;
-	bool is_late = ctx->now_us - timer->at_us >= LEAP_US / ASKED, any = false;
+	bool is_late = ctx->now_us - timer->at_us >= LEAP_US / 3, any = false;
 
 	list_for_each_safe(node, &ctx->hints.inquiries) {
 		struct inquiry *inquiry = list_entry(node, struct inquiry, node);

@@ -34,18 +34,23 @@ static inline bool ripc__peer_is_lossy(const struct peer *peer)
 	return peer->loss > LOSSY;
 }
 
+/* Do the bytes of the peer arrive spread over the round trip? Until a rate was measured nothing is
+ * paced, and all that is granted arrives at once. */
+static inline bool ripc__peer_is_spread(const struct peer *peer)
+{
+	return peer->rtt_min_us > AT_ONCE_US && peer->flow && peer->flow->rate;
+}
+
 /* How many of in_flight bytes may arrive at once. */
 static inline uint64_t ripc__peer_at_once(const struct peer *peer, uint64_t in_flight)
 {
-	return peer->rtt_min_us <= AT_ONCE_US ? in_flight :
-		in_flight * AT_ONCE_US / peer->rtt_min_us;
+	return ripc__peer_is_spread(peer) ? in_flight * AT_ONCE_US / peer->rtt_min_us : in_flight;
 }
 
 /* How many bytes may be in flight, if at_once bytes may arrive at once. */
 static inline uint64_t ripc__peer_over_time(const struct peer *peer, uint64_t at_once)
 {
-	return peer->rtt_min_us <= AT_ONCE_US ? at_once :
-		at_once * peer->rtt_min_us / AT_ONCE_US;
+	return ripc__peer_is_spread(peer) ? at_once * peer->rtt_min_us / AT_ONCE_US : at_once;
 }
 
 #endif
