@@ -447,7 +447,7 @@ void ripc__verbs_links_stop(struct verbs_port *port, const struct ripc__rdma_spa
 /* ---- time -------------------------------------------------------------------------------- */
 
 /*
- * Reads must end. Devices see to that (pair.c), but for one: rxe (Linux 6.1) can forget to repeat a
+ * Reads must end. Devices see to that (qp.c), but for one: rxe (Linux 6.1) can forget to repeat a
  * read, and says nothing for ever when the other end has vanished.
  */
 static void watch_reads(struct verbs_link *link, uint64_t now_us)

@@ -6,7 +6,10 @@
  * has come back, so that no completion of before is taken for one of afterwards.
  */
 #include <errno.h>
+#include <stddef.h>
+#include <string.h>
 
+#include "link.h"
 #include "qp.h"
 #include "ripc/ripc.h"
 #include "util/rare.h"
@@ -148,4 +151,185 @@ RIPC__RARE void ripc__verbs_qp_revive(struct verbs_port *port)
 	} else {
 		port->failed = false;
 	}
+}
+
+/* ---- pair -------------------------------------------------------------------------------- */
+
+/*
+ * Reliable queue pairs: made, connected and destroyed on helper threads, as the kernel may look for
+ * the neighbour meanwhile. One that has failed is destroyed, never repaired. The client's end may
+ * not be reached by anybody; through the server's the client reaches what was opened for it.
+ */
+
+/*
+ * A partner that is silent for so long is dead: 67 ms (4.096 us << 14) and 7 repetitions, which
+ * devices may stretch fourfold (IBA 9.7.6.1.3): 0.5 to 2 s.
+ */
+#define TIMEOUT       14
+#define RETRIES       7
+#define RNR_RETRIES   7
+#define RNR_TIMER     12 /* 0.64 ms; 0 would mean 655 ms */
+
+static struct verbs_pair *pair_of(struct ripc__rdma_job *job)
+{
+	return (struct verbs_pair *)((char *)job - offsetof(struct verbs_pair, job));
+}
+
+/* ---- on helper threads; they touch only the pair, and what never changes of the rest ------ */
+
+static int to_init(struct verbs_pair *pair)
+{
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_INIT,
+		.port_num = pair->link->port->rdma->port,
+		.qp_access_flags = pair->is_server ?
+			IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE : 0,
+	};
+
+	return -ibv_modify_qp(pair->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+		IBV_QP_ACCESS_FLAGS);
+}
+
+static int to_receive(struct verbs_pair *pair)
+{
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_RTR,
+		.path_mtu = pair->mtu,
+		.dest_qp_num = pair->remote_qpn,
+		.rq_psn = pair->is_server ? pair->psn : 0,
+		.max_dest_rd_atomic = pair->is_server ? pair->reads : 0,
+		.min_rnr_timer = RNR_TIMER,
+	};
+
+	ripc__verbs_addr_attr(pair->link->port->rdma, &pair->link->remote, &attr.ah_attr);
+	return -ibv_modify_qp(pair->qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
+		IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+		IBV_QP_MIN_RNR_TIMER);
+}
+
+static int to_send(struct verbs_pair *pair)
+{
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_RTS,
+		.timeout = TIMEOUT,
+		.retry_cnt = RETRIES,
+		.rnr_retry = RNR_RETRIES,
+		.sq_psn = pair->psn,
+		.max_rd_atomic = pair->reads,
+	};
+
+	return -ibv_modify_qp(pair->qp, &attr, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+		IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+}
+
+static void build_run(struct ripc__rdma_job *job)
+{
+	struct verbs_pair *pair = pair_of(job);
+	struct verbs_port *port = pair->link->port;
+	struct ibv_qp_init_attr attr = {
+		.send_cq = port->cq,
+		.recv_cq = port->cq,
+		.cap = {.max_send_wr = RIPC__RDMA_READS_OF_QP, .max_send_sge = 1, .max_recv_wr = 1,
+			.max_recv_sge = 1},
+		.qp_type = IBV_QPT_RC,
+	};
+
+	errno = 0;
+	pair->qp = ibv_create_qp(pair->link->space->pd, &attr);
+	if (!pair->qp) {
+		pair->error = errno ? -errno : -ENOMEM;
+		return;
+	}
+	pair->error = to_init(pair);
+	if (!pair->error && pair->is_server)
+		pair->error = to_receive(pair);
+}
+
+static void connect_run(struct ripc__rdma_job *job)
+{
+	struct verbs_pair *pair = pair_of(job);
+
+	pair->error = to_receive(pair);
+	if (!pair->error)
+		pair->error = to_send(pair);
+}
+
+static void destroy_run(struct ripc__rdma_job *job)
+{
+	struct verbs_pair *pair = pair_of(job);
+
+	if (pair->qp)
+		ibv_destroy_qp(pair->qp);
+	pair->qp = NULL;
+}
+
+/* ---- back again -------------------------------------------------------------------------- */
+
+static void made(void *owner, struct ripc__rdma_job *job)
+{
+	struct verbs_pair *pair = pair_of(job);
+
+	(void)owner;
+	pair->error = job->ran ? pair->error : -ECANCELED;
+	pair->done(pair);
+}
+
+static void destroyed(void *owner, struct ripc__rdma_job *job)
+{
+	struct verbs_pair *pair = pair_of(job);
+
+	(void)owner;
+	if (!job->ran)
+		destroy_run(job);
+	pair->state = VERBS_NONE;
+	pair->link->port->n_pairs--;
+	pair->done(pair);
+}
+
+static void submit(struct verbs_pair *pair, void (*run)(struct ripc__rdma_job *),
+		void (*back)(void *, struct ripc__rdma_job *), void (*done)(struct verbs_pair *))
+{
+	pair->job.run = run;
+	pair->job.done = back;
+	pair->done = done;
+	ripc__rdma_worker_submit(pair->link->port->worker, &pair->job);
+}
+
+void ripc__verbs_pair_build(struct verbs_pair *pair, void (*done)(struct verbs_pair *pair))
+{
+	pair->state = VERBS_BUILDING;
+	pair->unwanted = false;
+	pair->link->port->n_pairs++;
+	submit(pair, build_run, made, done);
+}
+
+void ripc__verbs_pair_connect(struct verbs_pair *pair, void (*done)(struct verbs_pair *pair))
+{
+	pair->state = VERBS_CONNECTING;
+	submit(pair, connect_run, made, done);
+}
+
+void ripc__verbs_pair_destroy(struct verbs_pair *pair, void (*done)(struct verbs_pair *pair))
+{
+	if (pair->state == VERBS_BUILDING || pair->state == VERBS_CONNECTING) {
+		pair->unwanted = true;
+		return;
+	}
+	pair->state = VERBS_DESTROYING;
+	submit(pair, destroy_run, destroyed, done);
+}
+
+void ripc__verbs_pair_drop(struct verbs_pair *pair)
+{
+	destroy_run(&pair->job);
+	pair->state = VERBS_NONE;
+}
+
+/* What was posted completes with errors. */
+void ripc__verbs_pair_break(struct verbs_pair *pair)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+
+	(void)ibv_modify_qp(pair->qp, &attr, IBV_QP_STATE); /* else it is destroyed in a while */
+	pair->state = VERBS_FLUSHING;
 }

@@ -43,7 +43,7 @@ struct verbs_sends {
 	struct ibv_sge pieces[VERBS_BATCH]; /* changes is in them */
 };
 
-/* What is heard of datagrams to many, by a queue pair whose Q_Key all know (many.c). */
+/* What is heard of datagrams to many, by a queue pair whose Q_Key all know (send.c). */
 struct verbs_many {
 	struct ibv_qp *qp;         /* NULL: it is not there, or cannot be brought back */
 	struct ripc__rdma_ring ring; /* ring and fd: if is_open */
