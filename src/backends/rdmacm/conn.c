@@ -21,7 +21,10 @@
 #include <string.h>
 
 #include "conn.h"
+#include "events.h"
 #include "fence.h"
+#include "poll.h"
+#include "request.h"
 #include "send.h"
 
 #define RESOLVE_MS    1500
@@ -568,4 +571,379 @@ void ripc__rdmacm_conns_close(struct rdmacm_port *port)
 		conn_free(conn);
 	}
 	ripc__map_free(&port->conns_by_qpn);
+}
+
+/* ---- request ----------------------------------------------------------------------------- */
+
+/*
+ * Requests for a connection: which are accepted.
+ *
+ * Design notes. Both ends may ask each other at once. Then the request wins that gives the number
+ * of the last connection; if both do or none does, that of the end whose address comes first. That
+ * end refuses the other's request (glare), and the other one drops its own when it sees the
+ * winner's. The end that is refused waits, and asks again if nothing has come. A request that meets
+ * a connection that stands is glare, too, unless it names that connection's number: then the other
+ * end knew it and has lost it. So a stranger that does not know that number cannot end a
+ * connection. Nor can it become the partner whose connection has ended: while routes lead there or
+ * it may read memory, a request that names another number is refused, and the partner is asked
+ * instead, at its address. An end that is refused so forgets the number, so that two ends that know
+ * different numbers come together.
+ */
+
+/* Decodes a request. Its sender must ask from the host where it listens. */
+static int read_request(const struct rdma_cm_event *event, struct rdmacm_hello *hello)
+{
+	struct rdmacm_addr from;
+	int error = ripc__rdmacm_hello_decode(event->param.conn.private_data,
+		event->param.conn.private_data_len, hello);
+
+	if (!error)
+		error = ripc__rdmacm_from_socket(rdma_get_peer_addr(event->id), &from);
+	if (!error && (hello->type != RDMACM_REQUEST ||
+			memcmp(from.ip, hello->addr.ip, sizeof(from.ip)) != 0))
+		error = -EBADMSG;
+	return error;
+}
+
+/* Somebody else at the partner's host may ask, while there is something to take from it. */
+static bool is_unknown(const struct rdmacm_link *link, const struct rdmacm_hello *hello)
+{
+	return (link->n_routes || (link->space && link->space->n_keys)) && link->last &&
+		hello->last != link->last;
+}
+
+/* Our own end of a connection to ourselves: nobody else can know its number. */
+static bool is_own(struct rdmacm_port *port, const struct rdmacm_hello *hello)
+{
+	struct rdmacm_link *link;
+
+	return ripc__rdmacm_link_get(port, &port->self, false, &link) == 0 && link->conn &&
+		!link->conn->is_server && link->conn->nonce == hello->nonce;
+}
+
+/*
+ * Of two requests, is it ours that wins? Not if only theirs gives a number: the other end would go
+ * on refusing ours.
+ */
+static bool is_ours_first(const struct rdmacm_link *link, const struct rdmacm_hello *hello)
+{
+	if (!link->last != !hello->last)
+		return link->last != 0;
+	return ripc__rdmacm_addr_before(&link->port->self, &link->remote);
+}
+
+/* What stands in the way of a request: 0: nothing any more, or enum rdmacm_reason. */
+static uint8_t settle(struct rdmacm_link *link, const struct rdmacm_hello *hello, bool is_mirror)
+{
+	struct rdmacm_conn *conn = link->conn;
+	bool is_known = conn && hello->last == conn->nonce;
+
+	if (!is_mirror && (!conn || (!conn->was_ready && conn->state != RDMACM_ACCEPTING)) &&
+			is_unknown(link, hello)) {
+		ripc__rdmacm_link_want(link);
+		return RDMACM_UNKNOWN;
+	}
+	if (!conn)
+		return 0;
+	if (conn->was_ready && (conn->state >= RDMACM_BREAKING || conn->unwanted))
+		return RDMACM_BUSY;
+	if (!conn->was_ready && conn->state != RDMACM_ACCEPTING) {
+		if (!is_known && !conn->unwanted && !conn->is_server && !conn->waits &&
+				is_ours_first(link, hello))
+			return RDMACM_GLARE;
+		ripc__rdmacm_conn_leave(conn);
+		return 0;
+	}
+	if (is_known) {
+		ripc__rdmacm_conn_break(conn, -ECONNRESET);
+		return RDMACM_BUSY;
+	}
+	/* If that connection is dead after all, this finds it out. */
+	if (conn->state == RDMACM_READY)
+		ripc__rdmacm_conn_try(conn);
+	return RDMACM_GLARE;
+}
+
+static void refuse(struct rdmacm_port *port, struct rdma_cm_id *id, uint8_t reason)
+{
+	struct rdmacm_hello hello = {.type = RDMACM_REFUSE, .reason = reason, .addr = port->self};
+	uint8_t bytes[RDMACM_HELLO_LEN];
+
+	ripc__rdmacm_hello_encode(&hello, bytes);
+	(void)rdma_reject(id, bytes, sizeof(bytes));
+}
+
+bool ripc__rdmacm_request_came(struct rdmacm_port *port, const struct rdma_cm_event *event)
+{
+	struct rdmacm_hello hello;
+	struct rdmacm_link *link;
+	uint8_t reason;
+	bool is_mirror;
+
+	port->look = true; /* a link that is made for it may be of no use */
+	if (port->closing || port->rdma->is_lost || read_request(event, &hello) ||
+			hello.addr.by_udp != port->self.by_udp ||
+			!ripc__rdmacm_is_our_device(port->rdma, event->id)) {
+		(void)rdma_reject(event->id, NULL, 0);
+		return false;
+	}
+	is_mirror = ripc__rdmacm_addr_is(&hello.addr, &port->self);
+	if (is_mirror && !is_own(port, &hello)) {
+		(void)rdma_reject(event->id, NULL, 0);
+		return false;
+	}
+	reason = RDMACM_BUSY;
+	if (ripc__rdmacm_link_get(port, &hello.addr, is_mirror, &link) == 0)
+		reason = settle(link, &hello, is_mirror);
+	if (!reason && !ripc__rdmacm_room_is(port, &hello.addr)) {
+		ripc__rdmacm_room_make(port, ripc__rdma_now_us());
+		reason = RDMACM_BUSY;
+	}
+	if (!reason && ripc__rdmacm_conn_accept(link, event->id, &hello) == 0)
+		return true;
+	refuse(port, event->id, reason ? reason : RDMACM_BUSY);
+	return false;
+}
+
+/* ---- events ------------------------------------------------------------------------------ */
+
+/*
+ * What happens to connections: events of the channel, and that time passes.
+ */
+
+#define FLUSH_LOOK_US 2000u
+#define STALL_US      4000000u /* without the end of a read: the other host is gone */
+#define STALL_LOOK_US 1000000u
+#define EVENTS_MOST   32u     /* taken at once, as the other ends make more */
+
+/* ---- events ------------------------------------------------------------------------------ */
+
+/* Client: the other end has accepted. */
+static void accepted(struct rdmacm_conn *conn, const struct rdma_cm_event *event)
+{
+	struct rdmacm_hello hello;
+
+	if (conn->is_server || conn->state != RDMACM_CONNECTING || conn->unwanted)
+		return;
+	if (ripc__rdmacm_hello_decode(event->param.conn.private_data,
+			event->param.conn.private_data_len, &hello) ||
+			hello.type != RDMACM_ACCEPT || hello.nonce != conn->nonce ||
+			!ripc__rdmacm_addr_is(&hello.addr, &conn->remote)) {
+		ripc__rdmacm_conn_break(conn, -EPROTO);
+		return;
+	}
+	conn->limit = hello.window;
+	ripc__rdmacm_conn_ready(conn);
+}
+
+static void rejected(struct rdmacm_conn *conn, const struct rdma_cm_event *event)
+{
+	struct rdmacm_hello hello;
+	bool said = ripc__rdmacm_hello_decode(event->param.conn.private_data,
+		event->param.conn.private_data_len, &hello) == 0 && hello.type == RDMACM_REFUSE;
+
+	if (said && hello.reason == RDMACM_UNKNOWN && conn->link)
+		conn->link->last = 0;
+	ripc__rdmacm_conn_break(conn, said ? -EAGAIN : -ECONNREFUSED);
+}
+
+static void disconnected(struct rdmacm_conn *conn)
+{
+	/* What the other end sent before is taken from the completion queue first. */
+	ripc__rdmacm_fill(conn->port);
+	ripc__rdmacm_conn_break(conn, conn->bye_came || conn->bye ? 0 : -ECONNRESET);
+}
+
+static void obey(struct rdmacm_conn *conn, const struct rdma_cm_event *event)
+{
+	switch (event->event) {
+	case RDMA_CM_EVENT_ADDR_RESOLVED:
+	case RDMA_CM_EVENT_ROUTE_RESOLVED:
+		ripc__rdmacm_conn_resolved(conn, event->event);
+		break;
+	case RDMA_CM_EVENT_ESTABLISHED:
+		accepted(conn, event);
+		break;
+	case RDMA_CM_EVENT_REJECTED:
+		rejected(conn, event);
+		break;
+	case RDMA_CM_EVENT_ADDR_ERROR:
+	case RDMA_CM_EVENT_ROUTE_ERROR:
+	case RDMA_CM_EVENT_UNREACHABLE:
+		ripc__rdmacm_conn_break(conn, -EHOSTUNREACH);
+		break;
+	case RDMA_CM_EVENT_CONNECT_ERROR:
+		ripc__rdmacm_conn_break(conn, event->status < 0 ? event->status : -ECONNREFUSED);
+		break;
+	case RDMA_CM_EVENT_DEVICE_REMOVAL:
+		conn->port->rdma->is_lost = true;
+		ripc__rdmacm_conn_break(conn, -ENODEV);
+		break;
+	case RDMA_CM_EVENT_DISCONNECTED:
+		disconnected(conn);
+		break;
+	default:
+		break; /* says nothing that matters */
+	}
+}
+
+/* The kernel has no more to say to a request: its end waits for nothing. */
+static bool is_answer(enum rdma_cm_event_type what)
+{
+	return what == RDMA_CM_EVENT_ESTABLISHED || what == RDMA_CM_EVENT_REJECTED ||
+		what == RDMA_CM_EVENT_UNREACHABLE || what == RDMA_CM_EVENT_CONNECT_ERROR ||
+		what == RDMA_CM_EVENT_DISCONNECTED || what == RDMA_CM_EVENT_DEVICE_REMOVAL;
+}
+
+static void take_event(struct rdmacm_conn *conn, const struct rdma_cm_event *event)
+{
+	bool is_late = conn->asked && conn->unwanted && is_answer(event->event);
+
+	conn->asked &= !is_answer(event->event);
+	obey(conn, event);
+	if (is_late && !conn->busy)
+		ripc__rdmacm_conn_disconnect(conn);
+}
+
+/* What an event says, which is gone when it is acknowledged. */
+struct said {
+	struct rdma_cm_event event;
+	struct rdmacm_conn *conn;
+	uint8_t bytes[RDMACM_HELLO_LEN];
+};
+
+static void copy_event(const struct rdma_cm_event *event, struct said *said)
+{
+	struct rdma_conn_param *param = &said->event.param.conn;
+
+	said->event = *event;
+	said->conn = event->id->context;
+	if (event->event != RDMA_CM_EVENT_CONNECT_REQUEST &&
+			event->event != RDMA_CM_EVENT_ESTABLISHED &&
+			event->event != RDMA_CM_EVENT_REJECTED)
+		return;
+	if (!param->private_data || param->private_data_len < RDMACM_HELLO_LEN) {
+		param->private_data_len = 0;
+		return;
+	}
+	memcpy(said->bytes, param->private_data, RDMACM_HELLO_LEN);
+	param->private_data = said->bytes;
+	param->private_data_len = RDMACM_HELLO_LEN;
+}
+
+static void take_request(struct rdmacm_port *port, const struct rdma_cm_event *event)
+{
+	bool is_guarded = ripc__rdmacm_is_guarded(port);
+	sigset_t before;
+
+	if (is_guarded)
+		ripc__rdma_guard_begin(&before);
+	if (!ripc__rdmacm_request_came(port, event))
+		rdma_destroy_id(event->id);
+	if (is_guarded)
+		ripc__rdma_guard_end(&before);
+}
+
+/* Acknowledged before anything is done: an identifier cannot be destroyed before that. */
+bool ripc__rdmacm_events(struct rdmacm_port *port)
+{
+	struct rdma_cm_event *event;
+	struct said said;
+
+	for (uint32_t i = 0; i < EVENTS_MOST; i++) {
+		if (rdma_get_cm_event(port->channel, &event))
+			return true;
+		copy_event(event, &said);
+		rdma_ack_cm_event(event);
+		if (said.event.event == RDMA_CM_EVENT_CONNECT_REQUEST)
+			take_request(port, &said.event);
+		else if (said.conn)
+			take_event(said.conn, &said.event);
+	}
+	return false;
+}
+
+/* ---- time -------------------------------------------------------------------------------- */
+
+static bool is_flushed(struct rdmacm_conn *conn, uint64_t now_us)
+{
+	struct rdmacm_port *port = conn->port;
+	/* What was in the queue then has been taken, though others keep filling it. */
+	bool is_out = ripc__rdmacm_fill(port) ||
+		port->taken - conn->taken >= (uint32_t)port->cq->cqe;
+
+	return is_out && (now_us >= conn->due_us || !conn->link ||
+		conn->link->flow.n_posted == 0);
+}
+
+/* Reads must end, also if the other host has vanished. */
+static void watch_reads(struct rdmacm_conn *conn, uint64_t now_us)
+{
+	if (!conn->link || conn->link->flow.n_posted == 0) {
+		conn->stalled_us = 0;
+		return;
+	}
+	conn->stalled_us = conn->stalled_us ? conn->stalled_us : now_us;
+	if (now_us - conn->stalled_us >= STALL_US)
+		ripc__rdmacm_conn_break(conn, -ETIMEDOUT);
+	else
+		ripc__rdmacm_due_at(conn->port, now_us + STALL_LOOK_US);
+}
+
+static void nudge(struct rdmacm_conn *conn, uint64_t now_us)
+{
+	if (!conn->nudge_us)
+		return;
+	if (conn->received == 0 && now_us < conn->nudge_us) {
+		ripc__rdmacm_due_at(conn->port, conn->nudge_us);
+		return;
+	}
+	conn->nudge_us = 0;
+	if (conn->received == 0)
+		ripc__rdmacm_conn_try(conn);
+}
+
+static void ready_run(struct rdmacm_conn *conn, uint64_t now_us)
+{
+	if (conn->port->rdma->is_lost) {
+		ripc__rdmacm_conn_break(conn, -ENODEV);
+	} else if (ripc__rdmacm_echo_is_late(conn, now_us)) {
+		ripc__rdmacm_conn_break(conn, -ECONNRESET);
+	} else {
+		nudge(conn, now_us);
+		watch_reads(conn, now_us);
+	}
+}
+
+static void conn_run(struct rdmacm_conn *conn, uint64_t now_us)
+{
+	switch (conn->state) {
+	case RDMACM_READY:
+		ready_run(conn, now_us);
+		break;
+	case RDMACM_FLUSHING:
+		if (is_flushed(conn, now_us))
+			ripc__rdmacm_conn_destroy(conn);
+		else
+			ripc__rdmacm_due_at(conn->port, now_us + FLUSH_LOOK_US);
+		break;
+	case RDMACM_BREAKING:
+	case RDMACM_DESTROYING:
+		break; /* a helper thread is at it */
+	default:
+		if (conn->unwanted)
+			break;
+		if (now_us >= conn->due_us)
+			ripc__rdmacm_conn_break(conn, conn->state == RDMACM_CLOSING ? 0 :
+				-ETIMEDOUT);
+		else
+			ripc__rdmacm_due_at(conn->port, conn->due_us);
+		break;
+	}
+}
+
+void ripc__rdmacm_conns_run(struct rdmacm_port *port, uint64_t now_us)
+{
+	list_for_each_safe(node, &port->conns)
+		conn_run(list_entry(node, struct rdmacm_conn, node), now_us);
 }

@@ -8,7 +8,7 @@
  * queue of the port. A shared receive queue that is empty would cost a connection, so nobody may
  * send more than it has been given credit for (send.c).
  *
- * Or datagrams go over UDP (rdmacm.udp, datagrams.c), and a connection is made for reads alone.
+ * Or datagrams go over UDP (rdmacm.udp, send.c), and a connection is made for reads alone.
  */
 #ifndef RIPC_RDMACM_H
 #define RIPC_RDMACM_H
