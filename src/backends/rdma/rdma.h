@@ -9,7 +9,7 @@
  *   reads.c    reads and writes on queue pairs; each ends with its event
  *   ring.c     receive buffers, registered once, posted in batches
  *   common.c   the clock, and numbers that nobody can guess
- *   opening.c  routes on their way
+ *   common.c  routes on their way
  *   worker.c   helper threads
  *
  * Threads: all but ripc__rdma_ring_release() and what a job does are called by the thread that has
@@ -155,7 +155,7 @@ const struct ripc__rdma_space *ripc__rdma_key_space(const struct ripc__rdma_keys
 int ripc__rdma_key_parse(const struct ripc__key *key, uint64_t offset, uint64_t *address,
 		uint32_t *rkey);
 
-/* ---- post.c ------------------------------------------------------------------------------ */
+/* ---- common.c ------------------------------------------------------------------------------ */
 /* ibv_post_send(). Guarded: it raises no SIGPIPE in the caller, for three system calls more. */
 int ripc__rdma_post(struct ibv_qp *qp, bool guarded, struct ibv_send_wr *wr,
 		struct ibv_send_wr **bad);
@@ -288,7 +288,7 @@ uint64_t ripc__rdma_now_us(void); /* monotonic, microseconds */
 /* A number that nobody can guess and that does not come again; never 0. */
 uint64_t ripc__rdma_nonce(const uint8_t secret[16], uint64_t *counter);
 
-/* ---- opening.c --------------------------------------------------------------------------- */
+/* ---- common.c --------------------------------------------------------------------------- */
 
 /* A route.open that waits, or a RIPC_EV_PEER that was not polled. */
 struct ripc__rdma_opening {
