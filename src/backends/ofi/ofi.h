@@ -9,13 +9,13 @@
  * made, a partner's queue is full) waits here, for its own partner only.
  *
  *   present.c  is it wanted at all
- *   info.c     which provider
+ *   net.c     which provider
  *   net.c      opening and closing what libfabric has
  *   addr.c     bytes of addresses
  *   link.c     partners
- *   entry.c    what libfabric knows of them
+ *   link.c    what libfabric knows of them
  *   memory.c   memory that a partner may read, or that is read into
- *   reads.c    reads in progress
+ *   memory.c    reads in progress
  *   send.c, poll.c, ofi.c: as they are called
  */
 #ifndef RIPC_OFI_H
@@ -46,8 +46,8 @@
 #define OFI_READS      64u  /* that wait, are in progress, or ended and were not polled */
 #define OFI_BATCH      32u  /* completions taken, and datagrams sent, at once */
 #define OFI_LINKS_KEPT 64u  /* partners that no route leads to any more */
-#define OFI_PLACES     16u  /* where a guard stays though nobody is there any more (entry.c) */
-/* Keys of queue pairs that nobody has (entry.c): those from 0x80000000 on are privileged. */
+#define OFI_PLACES     16u  /* where a guard stays though nobody is there any more (link.c) */
+/* Keys of queue pairs that nobody has (link.c): those from 0x80000000 on are privileged. */
 #define OFI_KEY_GUARD  0xffffffffu
 #define OFI_KEY_LEVEL  0xfffffffeu
 /*
@@ -220,7 +220,7 @@ struct ofi_port {
 	struct ripc__addr from[RIPC_EVENTS_MAX]; /* of the last poll's events */
 };
 
-/* ---- info.c ------------------------------------------------------------------------------ */
+/* ---- net.c ------------------------------------------------------------------------------ */
 int ripc__ofi_wish_read(const struct ripc__host *host, struct ofi_wish *wish);
 /* The first that fits. -ENODEV: why and remedy say what is missing. */
 int ripc__ofi_info_get(const struct ofi_wish *wish, struct fi_info **info, char why[256],
@@ -287,7 +287,7 @@ uint32_t ripc__ofi_head_encode(const struct ofi_name *self, uint8_t head[OFI_HEA
 int ripc__ofi_head_decode(const uint8_t *bytes, size_t len, const struct ofi_name *self,
 		struct ofi_name *name);
 
-/* ---- entry.c ----------------------------------------------------------------------------- */
+/* ---- link.c ----------------------------------------------------------------------------- */
 /*
  * 0: there is one. 1: there is a new one of EFA, and those at its place may have gone.
  * -EHOSTUNREACH: libfabric has no room.
@@ -365,7 +365,7 @@ bool ripc__ofi_registers(const struct ofi_device *dev);
 int ripc__ofi_key_parse(const struct ofi_port *port, const struct ripc__key *wire, uint64_t offset,
 		uint64_t *address, uint64_t *key);
 
-/* ---- reads.c ----------------------------------------------------------------------------- */
+/* ---- memory.c ----------------------------------------------------------------------------- */
 void ripc__ofi_reads_open(struct ofi_port *port);
 int ripc__ofi_read(void *port, void *peer, const struct ripc__move *move);
 /* libfabric is done with it. */
