@@ -21,7 +21,7 @@ PAGES = {'ripc_config': 'ripc_open', 'ripc_send': 'ripc_sendmsg', 'ripc_path': '
          'ripc_stats': 'ripc_stats_get', 'ripc_request': 'ripc_call'}
 # Where options are declared.
 OPTION_LISTS = ['src/backends/ofi/options.c', 'src/backends/rdmacm/options.c',
-                'src/backends/shm/admission.c', 'src/backends/udp/udp.c',
+                'src/backends/shm/share.c', 'src/backends/udp/udp.c',
                 'src/backends/verbs/options.c', 'src/resolvers/inet.c',
                 'src/core/group/stream.c', 'src/resolvers/store/options.c']
 

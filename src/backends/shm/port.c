@@ -10,11 +10,14 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
+#include <time.h>
 #include <unistd.h>
 
-#include "memory/segment.h"
+#include "backends/shm/memory/segment.h"
 #include "shm.h"
 #include "util/bytes.h"
+#include "util/rare.h"
+#include "util/system/cancel.h"
 
 /* The pages that senders map: one that only we can write, one for all. */
 static int open_pages(struct shm_port *port)
@@ -145,4 +148,235 @@ void ripc__shm_port_close(struct shm_port *port)
 	close_pages(port);
 	ripc__shm_point("pages_closed");
 	ripc__buffers_close(port->buffers);
+}
+
+/* ---- poll -------------------------------------------------------------------------------- */
+
+/*
+ * Looking for what has come. Few rings are looked at one after the other; when there are many,
+ * senders say in the bits which have something. A hostile sender can clear the others' bits: so
+ * all rings are looked at now and then, and before sleeping.
+ *
+ * The sockets cost a system call: they are looked at when something points to them, when nothing
+ * else has come for a while, and every few milliseconds, though messages flow through the rings:
+ * what comes by them can take so long that few polls are many milliseconds.
+ */
+
+#define LOOK_AFTER 256u /* polls in a row that found nothing: some 5 us */
+#define TIME_EVERY 8u  /* of them, one looks at the coarse clock */
+#define TIME_EVERY_BUSY 16u /* the same of polls that found something */
+#define LOOKS_MAX  3  /* at the sockets, in one poll */
+#define READY_MAX  16
+
+/* Looks at all rings, beginning where the last look had to end. */
+static uint32_t take_all(struct shm_port *port, struct ripc__event *events, uint32_t n)
+{
+	uint32_t filled = 0, n_rings = port->n_rings;
+	uint32_t at = port->first < n_rings ? port->first : 0;
+
+	for (uint32_t i = 0; i < n_rings && filled < n; i++) {
+		struct shm_in *in = port->rings[at];
+
+		if (in && ripc__shm_ring_ready(&in->ring))
+			filled += ripc__shm_in_take(port, in, events + filled, n - filled);
+		at = at + 1 < n_rings ? at + 1 : 0;
+	}
+	port->first = at;
+	return filled;
+}
+
+/* Takes from the ring if it is one; true: it has more. */
+static bool take_marked(struct shm_port *port, uint32_t index, struct ripc__event *events,
+		uint32_t n, uint32_t *filled)
+{
+	struct shm_in *in = port->rings[index];
+
+	if (in && ripc__shm_ring_ready(&in->ring))
+		*filled += ripc__shm_in_take(port, in, events + *filled, n - *filled);
+	in = port->rings[index];
+	return in && ripc__shm_ring_ready(&in->ring);
+}
+
+/* Looks at the rings of which the bits say that they have something. */
+static uint32_t take_by_bits(struct shm_port *port, struct ripc__event *events, uint32_t n)
+{
+	uint32_t words = (port->n_rings + 63) / 64, filled = 0;
+
+	for (uint32_t i = 0; i < words && filled < n; i++) {
+		uint32_t word = (port->first + i) % words;
+		uint64_t marked = port->todo[word], rest = 0;
+
+		if (atomic_load_explicit(&port->bits->rings[word].word, memory_order_relaxed))
+			marked |= atomic_exchange(&port->bits->rings[word].word, 0);
+		for (; marked && filled < n; marked &= marked - 1) {
+			uint32_t bit = (uint32_t)__builtin_ctzll(marked);
+
+			if (take_marked(port, word * 64 + bit, events, n, &filled))
+				rest |= 1ull << bit;
+		}
+		port->todo[word] = marked | rest;
+	}
+	port->first = words ? (port->first + 1) % words : 0;
+	return filled;
+}
+
+static uint32_t take_from_rings(struct shm_port *port, struct ripc__event *events, uint32_t n)
+{
+	if (port->n_rings <= SHM_DIRECT_MAX || port->polls % SHM_SCAN_EVERY == 0)
+		return take_all(port, events, n);
+	return take_by_bits(port, events, n);
+}
+
+static void drain_bell(struct shm_port *port)
+{
+	uint64_t count;
+
+	port->roused = true;
+
+	while (read(port->bell.fd, &count, sizeof(count)) < 0 && errno == EINTR)
+		;
+}
+
+/* Links that have been silent for long end, and links to the dead. */
+static void look_at_lives(struct shm_port *port)
+{
+	ripc__shm_ins_strike(port);
+	ripc__shm_clock_strike(port);
+}
+
+static uint32_t look_once(struct shm_port *port, struct ripc__event *events, uint32_t n)
+{
+	struct epoll_event ready[READY_MAX];
+	int n_ready = epoll_wait(port->epoll_fd, ready, READY_MAX, 0);
+	uint32_t filled = 0;
+
+	port->idle_polls = 0;
+	port->look = n_ready == READY_MAX;
+	ripc__shm_point("sockets_ready");
+	for (int i = 0; i < n_ready; i++) {
+		struct shm_watch *watch = ready[i].data.ptr;
+
+		if (watch->kind == SHM_LISTENER)
+			ripc__shm_accept(port);
+		else if (watch->kind == SHM_BELL)
+			drain_bell(port);
+		else if (watch->kind == SHM_CLOCK)
+			look_at_lives(port);
+		else if (watch->kind == SHM_OUT)
+			ripc__shm_out_input(port, (struct shm_out *)watch);
+		else
+			filled += ripc__shm_in_input(port, (struct shm_in *)watch, events + filled,
+				n - filled);
+	}
+	return filled;
+}
+
+/* A sender that was just accepted may have something to say already. */
+static RIPC__RARE uint32_t take_from_sockets(struct shm_port *port, struct ripc__event *events,
+		uint32_t n)
+{
+	RIPC__HOLD_CANCEL;
+	uint32_t filled = 0;
+
+	for (int i = 0; i < LOOKS_MAX && filled == 0 && (i == 0 || port->look); i++)
+		filled = look_once(port, events, n);
+	port->look_all = port->look_all && (filled > 0 || port->look);
+	return filled;
+}
+
+/* Memory that we have freed must not stay because a partner has mapped it. */
+static RIPC__RARE void trim_exports(struct shm_port *port)
+{
+	RIPC__HOLD_CANCEL;
+	struct shm_out *out;
+	uint32_t at = 0;
+
+	port->freed = false;
+	while ((out = ripc__map_next(&port->outs, &at))) {
+		for (; out; out = out->next)
+			ripc__shm_exports_trim(out);
+	}
+}
+
+/* Has the coarse clock moved on (some milliseconds) since the sockets were looked at? */
+static bool is_time(struct shm_port *port)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+	if (now.tv_nsec == port->looked.tv_nsec && now.tv_sec == port->looked.tv_sec)
+		return false;
+	port->looked = now;
+	if (port->dev.n_exports)
+		trim_exports(port);
+	return true;
+}
+
+static bool should_look(struct shm_port *port, uint32_t filled, uint32_t n)
+{
+	if (filled == n)
+		return false;
+	if (port->look_all || (port->n_reads && port->look))
+		return true;
+	if (filled == 0)
+		return port->look || port->n_socket_links > port->n_offered || port->n_rings == 0 ||
+			++port->idle_polls >= LOOK_AFTER ||
+			(port->idle_polls % TIME_EVERY == 0 && is_time(port));
+	port->idle_polls = 0;
+	if (port->look && port->polls % SHM_SCAN_EVERY == 0)
+		return true;
+	return port->polls % TIME_EVERY_BUSY == 0 && is_time(port);
+}
+
+/* Between polls, or when this one has found nothing: no event refers to a link any more. */
+static RIPC__RARE void reap(struct shm_port *port)
+{
+	RIPC__HOLD_CANCEL;
+
+	ripc__shm_point("reap_due");
+	list_for_each_safe(node, &port->ended) {
+		struct shm_in *in = list_entry(node, struct shm_in, end);
+
+		if (!ripc__shm_in_lasts(in))
+			ripc__shm_in_free(port, in);
+	}
+}
+
+int ripc__shm_poll(void *state, struct ripc__event *events, uint32_t n, bool all)
+{
+	struct shm_port *port = state;
+	uint32_t filled;
+
+	if (!list_empty(&port->ended))
+		reap(port);
+	/* A sleeper may have been woken by a message. */
+	port->look |= port->armed;
+	port->armed = false;
+	port->polls++;
+	port->look_all |= all;
+	/* At once: giving it back to the system takes the partner long, and delays what follows. */
+	if (port->freed)
+		trim_exports(port);
+	filled = take_from_rings(port, events, port->look_all ? n / 2 : n);
+	if (should_look(port, filled, n))
+		filled += take_from_sockets(port, events + filled, n - filled);
+	if (port->n_reads)
+		filled += ripc__shm_read_step(port, events + filled, n - filled);
+	if (!list_empty(&port->handed) && (filled == 0 || port->polls % SHM_SCAN_EVERY == 0))
+		filled += ripc__shm_come_home(port, events + filled, n - filled);
+	if (filled == 0 && !list_empty(&port->ended))
+		reap(port);
+	if (filled == 0 && port->freed)
+		trim_exports(port);
+	if (filled == 0 && port->n_owed)
+		ripc__shm_offer_owed(port);
+	if (port->roused)
+		ripc__shm_rearm(port);
+	return (int)filled;
+}
+
+void ripc__shm_release(void *port, void *handle)
+{
+	(void)port; /* may be closed already */
+	ripc__buffer_put(handle, 1);
 }

@@ -278,7 +278,7 @@ struct shm_port {
 	struct shm_device dev;
 	uint8_t name[SHM_NAME_LEN];
 	struct shm_watch listener, bell; /* bell: an eventfd for wake() */
-	struct shm_watch clock;     /* life.c */
+	struct shm_watch clock;     /* export.c */
 	bool clock_runs;
 	uint32_t clock_ms;          /* until its next strike, from the last one on */
 	int epoll_fd, board_fd, bits_fd;
@@ -332,7 +332,7 @@ struct shm_peer {
 	struct shm_out *out;
 };
 
-/* addr.c */
+/* socket.c */
 int ripc__shm_port_addr(void *port, uint8_t blob[RIPC_ADDR_MAX]);
 int ripc__shm_addr_choose(void *port, const uint8_t *blob, size_t len, const uint8_t host[16],
 		struct ripc__addr *addr);
@@ -396,7 +396,7 @@ int ripc__shm_receive_offer(int fd, struct shm_ring_offer *offer);
 int ripc__shm_watch(struct shm_port *port, struct shm_watch *watch);
 void ripc__shm_unwatch(struct shm_port *port, struct shm_watch *watch);
 
-/* admission.c */
+/* share.c */
 /* -EINVAL: an option is wrong, which is logged. */
 int ripc__shm_admission_read(const struct ripc__host *host, struct shm_admission *admission);
 /* May the process at the other end of the socket, who, share memory with ours? */
@@ -460,7 +460,7 @@ void ripc__shm_share_take(struct shm_in *in, enum shm_share share, int amount);
 /* May the port keep this descriptor, which it need not have? */
 bool ripc__shm_may_keep(const struct shm_port *port, int fd);
 
-/* life.c */
+/* export.c */
 int ripc__shm_clock_open(void);
 /* From now on holders, and who ins_strike is about, are looked at, as long as there are any. */
 void ripc__shm_clock_start(struct shm_port *port);
@@ -503,7 +503,7 @@ bool ripc__shm_import(struct shm_port *port, struct shm_in *in, enum shm_message
 /* The link is freed: reads from it end. */
 void ripc__shm_imports_end(struct shm_port *port, struct shm_in *in);
 
-/* passed.c: others' memory that we have mapped, for still others */
+/* export.c: others' memory that we have mapped, for still others */
 void ripc__shm_import_put(struct shm_port *port, struct shm_import *import);
 /* The link over which it came ends. */
 void ripc__shm_import_detach(struct shm_port *port, struct shm_import *import);
@@ -520,7 +520,7 @@ bool ripc__shm_import_is_id(uint64_t id);
 void ripc__shm_import_ref(struct shm_import *import);
 void ripc__shm_import_unref(struct shm_port *port, struct shm_import *import, bool is_left);
 
-/* poll.c */
+/* port.c */
 int ripc__shm_poll(void *port, struct ripc__event *events, uint32_t n, bool all);
 void ripc__shm_release(void *port, void *handle);
 
@@ -533,7 +533,7 @@ void ripc__shm_rearm(struct shm_port *port);
 /* Makes the descriptor readable. */
 void ripc__shm_ring_bell(const struct shm_port *port);
 
-/* rouse.c */
+/* wait.c */
 /* So many one wake-up wakes: all that may write the word can sleep on it, and take it away. */
 #define SHM_SLEEPERS 16
 /* Called by a sender after its datagrams: wakes the receiver if it sleeps. */

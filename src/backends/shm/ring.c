@@ -8,12 +8,11 @@
  * the sender looks at that only when the ring seems to be full. So while both are quick, what moves
  * between two processors is the lines of the datagram.
  */
-#include "ring.h"
-
 #include <errno.h>
 #include <string.h>
 
-#include "backends/shm/point.h"
+#include "backends/shm/memory/ring.h"
+#include "point.h"
 #include "util/rare.h"
 
 _Static_assert(sizeof(struct shm_slot) == SHM_SLOT_LEN, "no holes between slots");

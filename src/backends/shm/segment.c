@@ -5,8 +5,6 @@
  * seal against shrinking, a partner could cut the memory off under us, which is SIGBUS; where the
  * file has holes, reading them would take memory, and be charged to us.
  */
-#include "segment.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -16,6 +14,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "backends/shm/memory/segment.h"
 #include "util/system/mapping.h"
 
 #ifndef F_SEAL_FUTURE_WRITE

@@ -20,14 +20,198 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/random.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "backends/shm/memory/segment.h"
-#include "backends/shm/shm.h"
+#include "shm.h"
 #include "util/bytes.h"
 #include "util/system/cancel.h"
 #include "util/system/lease.h"
 #include "util/system/pledge.h"
+
+/* ---- passed ------------------------------------------------------------------------------ */
+
+/*
+ * Memory of others that is given on: slabs that we have mapped, and show to more readers.
+ *
+ * Design notes. Our own claim stays until all to whom we gave the memory have let go of it. So the
+ * owner need not know these readers while we live. If we die, the owner cannot learn of them from
+ * us. Therefore each reader has a lease: a descriptor of the slab with a lock. The kernel keeps the
+ * lock from the moment when we send the lease until the last copy of the lease is closed. The owner
+ * looks for leases when a process to which it gave the slab is gone, or reports that others may
+ * read on (shm_claim_left()). Only the owner looks, by a descriptor that is no lease. A process in
+ * between passes the report on.
+ */
+
+#define PASSED_IDS (1ull << 63) /* the pool does not count so far */
+
+void ripc__shm_import_detach(struct shm_port *port, struct shm_import *import)
+{
+	if (!import->imports)
+		return;
+	import->imports->n_leases -= import->is_lease;
+	port->n_leases -= import->is_lease;
+	import->imports = NULL;
+}
+
+void ripc__shm_import_put(struct shm_port *port, struct shm_import *import)
+{
+	if (!import || --import->refs > 0)
+		return;
+	port->import_bytes -= import->len;
+	port->n_imports--;
+	if (import->imports) {
+		import->imports->bytes -= import->len;
+		import->imports->n_mapped--;
+		ripc__shm_import_detach(port, import);
+	}
+	ripc__shm_segment_unmap(import->memory, import->len);
+	if (import->is_lease)
+		ripc__lease_end(import->fd);
+	else if (import->fd >= 0)
+		close(import->fd);
+	port->n_kept -= import->fd >= 0;
+	if (import->passed) {
+		list_remove(&import->node);
+		port->freed = true; /* others have it mapped */
+	}
+	free(import);
+}
+
+static bool holds(const struct shm_import *import, const void *mem, size_t len)
+{
+	size_t from = (size_t)((uintptr_t)mem - (uintptr_t)import->memory);
+
+	return from < import->len && len <= import->len - from;
+}
+
+struct shm_import *ripc__shm_import_find(struct shm_port *port, const void *mem, size_t len,
+		struct ripc__shared *memory)
+{
+	struct shm_import *found = NULL;
+
+	list_for_each(node, &port->grips) {
+		struct shm_import *import = list_entry(node, struct shm_grip, node)->import;
+
+		if (holds(import, mem, len))
+			found = import;
+	}
+	/* Without a link or a lease nothing tells the owner that others read it from now on. */
+	if (!found || found->fd < 0 || (!found->imports && !found->is_lease))
+		return NULL;
+	if (!found->passed)
+		list_append(&port->passed, &found->node);
+	found->passed = true;
+	if (!found->id)
+		found->id = PASSED_IDS | ++port->last_passed_id;
+	*memory = (struct ripc__shared){found->id, found->memory, found->file_len, found->fd};
+	return found;
+}
+
+bool ripc__shm_import_is_id(uint64_t id)
+{
+	return id & PASSED_IDS;
+}
+
+bool ripc__shm_import_is_there(const struct shm_port *port, const struct ripc__shared *memory)
+{
+	list_for_each(node, &port->passed) {
+		if (list_entry(node, struct shm_import, node)->id == memory->id)
+			return true;
+	}
+	return false;
+}
+
+void ripc__shm_import_ref(struct shm_import *import)
+{
+	import->refs++;
+	import->n_keys++;
+}
+
+void ripc__shm_import_unref(struct shm_port *port, struct shm_import *import, bool is_left)
+{
+	import->n_keys--;
+	import->left |= is_left;
+	ripc__shm_import_put(port, import);
+}
+
+/* ---- life -------------------------------------------------------------------------------- */
+
+/*
+ * Whether the process lives that has mapped what it was given. The end of its sockets does not
+ * tell: a child that it forked may keep them open for ever. So it locks its claims (a record lock
+ * of fcntl(2)): the kernel takes that from it when it ends, however it ends, and its children do
+ * not inherit it. The lock costs no privilege, and is seen from another PID namespace.
+ *
+ * Design notes. A process loses all its locks on a file with any descriptor of that file that it
+ * closes. The page of the claims is made by the owner for one partner and handed over once: so
+ * nobody else has another descriptor of it that he could make the partner close. A process does not
+ * see its own locks: a context that shares a process with its partner lives as long as the partner.
+ *
+ * Nobody is woken when a lock goes. A timer looks, while something is held or somebody is silent.
+ * Where only leases of ours are left, which may last as long as the process, it looks ever less.
+ */
+
+#define LOOK_MS   500
+#define LEASES_MS 8000 /* between two looks at most, where only leases are left */
+
+int ripc__shm_clock_open(void)
+{
+	int fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+
+	return fd < 0 ? -errno : fd;
+}
+
+static void clock_set(struct shm_port *port, uint32_t ms)
+{
+	const struct itimerspec once = {.it_value = {.tv_sec = ms / 1000,
+		.tv_nsec = ms % 1000 * 1000000l}};
+
+	port->clock_runs = timerfd_settime(port->clock.fd, 0, &once, NULL) == 0;
+	port->clock_ms = ms;
+}
+
+void ripc__shm_clock_start(struct shm_port *port)
+{
+	if (!port->clock_runs || port->clock_ms > LOOK_MS)
+		clock_set(port, LOOK_MS);
+}
+
+static bool is_dead(const struct shm_out *out)
+{
+	return out->exports && out->exports->n_handed && !out->is_self &&
+		!ripc__is_pledged(out->exports->claims_fd);
+}
+
+void ripc__shm_clock_strike(struct shm_port *port)
+{
+	struct shm_out *out;
+	uint64_t strikes;
+	uint32_t at = 0;
+
+	while (read(port->clock.fd, &strikes, sizeof(strikes)) < 0 && errno == EINTR)
+		;
+	port->clock_runs = false;
+	port->look_leases = true;
+	port->freed |= port->untrimmed;
+	port->untrimmed = false;
+	while ((out = ripc__map_next(&port->outs, &at))) {
+		for (; out; out = out->next) {
+			if (!is_dead(out))
+				continue;
+			ripc__shm_out_cut(port, out);
+			/* Its child may still accept in its name. */
+			shm_out_die(out, -ECONNRESET);
+		}
+	}
+	if (!list_empty(&port->handed) || port->n_silent || port->n_offered)
+		ripc__shm_clock_start(port);
+	else if (port->n_leases)
+		clock_set(port, port->clock_ms < LEASES_MS ? 2 * port->clock_ms : LEASES_MS);
+}
+
+/* ---- export ------------------------------------------------------------------------------ */
 
 /* Makes a page and hands it over. */
 static int page_open(struct shm_out *out, enum shm_message type, bool read_only, void **page,

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "backends/shm/memory/segment.h"
-#include "backends/shm/shm.h"
+#include "shm.h"
 #include "util/bytes.h"
 #include "util/stream.h"
 #include "util/system/cancel.h"
