@@ -251,7 +251,7 @@ static void close_port(void *state)
 	ripc__buffers_close(port->buffers);
 }
 
-/* A first error may be about an earlier datagram (errors.c); without the lock it is only noted. */
+/* A first error may be about an earlier datagram (receive.c); without the lock it is only noted. */
 static int send_to_self(struct udp_port *port, const uint8_t ip[16])
 {
 	struct sockaddr_in6 self = {.sin6_family = AF_INET6, .sin6_port = htons(port->number)};

@@ -96,7 +96,7 @@ struct udp_port {
 	struct ripc__buffers *buffers;
 	struct udp_arrival arrivals[UDP_BATCH];
 	struct udp_received received;
-	int many_fd;        /* the second socket (many.c); -1 until something is heard */
+	int many_fd;        /* the second socket (send.c); -1 until something is heard */
 	uint32_t n_heard;
 	struct udp_heard heard[UDP_HEARD];
 	atomic_bool failed; /* a call did: the error queue is read with the next poll */
@@ -146,13 +146,13 @@ void ripc__udp_peer_shrink(struct udp_peer *peer, uint32_t len);
 /* send.c */
 int ripc__udp_send(void *port, void *peer, const struct ripc__tx *tx, uint32_t n);
 
-/* many.c: see struct ripc__backend */
+/* send.c: see struct ripc__backend */
 int ripc__udp_many_open(void *port, void *route, const void *partner, uint64_t number);
 int ripc__udp_many_hear(void *port, const void *partner, uint64_t number);
 void ripc__udp_many_ignore(void *port, uint64_t number);
 int ripc__udp_many_fd(void *port);
 
-/* errors.c */
+/* receive.c */
 /* Reads the error queue. Was there anything that the network has said? */
 bool ripc__udp_errors_read(struct udp_port *port);
 /* May this error of a send be about an earlier one, so that it is to be tried again? */
