@@ -9,7 +9,7 @@
  * Where few contexts are, each registration is named each LEAST_US. Where more are, the gaps
  * grow, up to ANNOUNCE_US, so that all together send a digest each SPACE_US, about. How many
  * there are is estimated by our kin: contexts whose number has the last bits of ours, one in
- * WIRE_DIGEST_KIN. The filters of sources (resolvers/filter.c) let their digests pass, whatever
+ * WIRE_DIGEST_KIN. The filters of sources (resolvers/inet.c) let their digests pass, whatever
  * they name.
  *
  * A context that has registered lately goes on each LEAST_US for FRESH_US, unless many others do

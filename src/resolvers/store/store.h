@@ -6,9 +6,9 @@
  *   session.c  the ZooKeeper session: connecting, processing, expiry
  *   claims.c   IDs that live here, as nodes in the store
  *   known.c    IDs that are asked for, their holders, and the list of all
- *   joined.c   members of groups that live here, as nodes
+ *   members.c   members of groups that live here, as nodes
  *   members.c  members of groups that are sent to here
- *   moved.c    the addresses of this host, when they change
+ *   store.c    the addresses of this host, when they change
  *   value.c    what stands in a node, paths, and questions on their way
  *
  * The store only says whom to ask: a question goes to the holder's UDP socket, whose answer counts.
@@ -192,13 +192,13 @@ void ripc__claims_free(struct store *store);
 /* Writes the node of a claim that is made, if it says other addresses than this host has. */
 void ripc__claim_rewrite(struct store *store, struct claim *claim);
 
-/* moved.c */
+/* store.c */
 void ripc__moved_open(struct store *store);
 void ripc__moved_close(const struct store *store);
 /* Have the addresses of this host changed? */
 bool ripc__moved_step(struct store *store);
 
-/* joined.c */
+/* members.c */
 int ripc__joined_join(struct store *store, uint64_t group, uint64_t incarnation);
 void ripc__joined_leave(struct store *store, uint64_t group, uint64_t incarnation);
 /* A session has begun, as above, or the addresses have changed. */
