@@ -4,7 +4,7 @@
  * inside the library leaves locks taken and the ports without a reader. A request to cancel takes
  * effect only at a cancellation point (pthreads(7)). Cancellation is therefore held off around
  * cancellation points, not in each call: a short message over shm meets none. syscall(), by which
- * mutex.c sleeps, is no cancellation point. These functions can be used in signal handlers.
+ * thread.c sleeps, is no cancellation point. These functions can be used in signal handlers.
  */
 #ifndef RIPC_CANCEL_H
 #define RIPC_CANCEL_H

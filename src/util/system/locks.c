@@ -6,14 +6,15 @@
  * descriptor: a lease is opened anew, so that the file's own descriptors have no part in it. Record
  * locks (pledge.h) belong to a process, and cannot be sent along.
  */
-#include "util/system/lease.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "lease.h"
+#include "pledge.h"
 
 int ripc__lease_make(int fd)
 {
@@ -53,4 +54,42 @@ bool ripc__is_same_file(int fd, int other)
 	return fstat(fd, &a) == 0 && fstat(other, &b) == 0 && a.st_dev == b.st_dev &&
 		a.st_ino == b.st_ino && a.st_size == b.st_size &&
 		a.st_ctim.tv_sec == b.st_ctim.tv_sec && a.st_ctim.tv_nsec == b.st_ctim.tv_nsec;
+}
+
+/* ---- pledge ------------------------------------------------------------------------------ */
+
+/* Record locks as signs of life. Keeps no state. */
+
+static int byte_lock(int fd, off_t at)
+{
+	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = at, .l_len = 1};
+
+	return fcntl(fd, F_SETLK, &lock) ? -errno : 0;
+}
+
+static bool byte_is_locked(int fd, off_t at)
+{
+	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = at, .l_len = 1};
+
+	return fcntl(fd, F_GETLK, &lock) || lock.l_type != F_UNLCK;
+}
+
+int ripc__pledge(int fd)
+{
+	return byte_lock(fd, 0);
+}
+
+bool ripc__is_pledged(int fd)
+{
+	return byte_is_locked(fd, 0);
+}
+
+int ripc__pledge_second(int fd)
+{
+	return byte_lock(fd, 1);
+}
+
+bool ripc__is_pledged_second(int fd)
+{
+	return byte_is_locked(fd, 1);
 }
