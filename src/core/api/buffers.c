@@ -150,7 +150,7 @@ int ripc_buf_unregister(struct ripc_context *ctx, void *buf)
 	return error ? error : ripc__pool_unregister(pool, buf);
 }
 
-/* ---- holders: the ledger of send/ended.c, summed up by receiver -------------------------- */
+/* ---- holders: the ledger of send/outgoing.c, summed up by receiver -------------------------- */
 
 static int by_service(const void *a, const void *b)
 {

@@ -5,7 +5,7 @@
  *
  * Design notes. What was opened is for one device: when the route moves to another one it is
  * closed, and the receiver asks for the bytes. A key that a device cannot close at once may be
- * used until RIPC_EV_FENCED; until then the message holds its memory (ended.c). A message often
+ * used until RIPC_EV_FENCED; until then the message holds its memory (outgoing.c). A message often
  * begins with a header of the application, in memory that is not to be shown: the first items, as
  * far as they are short, go along with each announcement. The checksum of a long message is
  * computed while it is being read already, by the call that sends it.

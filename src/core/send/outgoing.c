@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Long messages that we send: when each gets its number, what is done when nothing is heard, and
- * what the receiver says (protocol.md, long messages). ended.c has how they end.
+ * what the receiver says (protocol.md, long messages). outgoing.c has how they end.
  *
  * Design notes. An outgoing is in its partner's list until it has ended, in the order of
  * numbers; numbers are given when there is room (LONGS_MAX in progress). NOT_DELIVERED is only
@@ -10,9 +10,20 @@
  * ends everything.
  */
 #include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "announce.h"
+#include "core/base/base.h"
+#include "core/memory/pool.h"
+#include "core/message/ends.h"
+#include "core/message/lent.h"
+#include "core/message/mapped.h"
+#include "core/message/offers.h"
+#include "core/message/queue.h"
+#include "core/message/returns.h"
 #include "core/objects.h"
+#include "core/partner/claim.h"
 #include "core/partner/death.h"
 #include "core/partner/find.h"
 #include "core/partner/follow.h"
@@ -24,6 +35,7 @@
 #include "core/resolve/resolver.h"
 #include "core/upcalls.h"
 #include "core/wire/wire.h"
+#include "cork.h"
 #include "ended.h"
 #include "moving.h"
 #include "opened.h"
@@ -31,10 +43,564 @@
 #include "outgoing.h"
 #include "pump.h"
 #include "resend.h"
+#include "short.h"
+#include "start.h"
 #include "util/list.h"
 #include "util/probe.h"
 #include "util/timers.h"
 #include "write.h"
+
+/* ---- ended ------------------------------------------------------------------------------- */
+
+/*
+ * How long messages that we send end: the outcome, who is told of it, and when the application
+ * gets the items back.
+ *
+ * Design notes. What the partner could read is closed before the end is told, so that the items
+ * are the application's when it hears of it. A call does not wait for that beyond its deadline:
+ * then the outcome is UNKNOWN, and a notice says when the items are free. With a given message it
+ * is otherwise: its references are not the application's any more. They are kept here, in
+ * ctx->ended, as long as the receiver has the items mapped: the ledger of what others hold.
+ *
+ * What was lent for the answer comes back when the message was not delivered. So no answer is
+ * taken from when that is decided; and it is not decided while one is being received, since that
+ * goes into what was lent: the outcome is UNKNOWN then, which leaves it lent.
+ */
+
+static struct ripc_context *context_of(const struct outgoing *outgoing)
+{
+	return outgoing->message.ctx;
+}
+
+void ripc__outgoing_put(struct outgoing *outgoing)
+{
+	if (outgoing->waiter || outgoing->reported || !list_empty(&outgoing->fencing))
+		return;
+	if (outgoing->gap)
+		ripc__order_told(outgoing);
+	list_remove(&outgoing->node);
+	free(outgoing);
+}
+
+void ripc__outgoing_freed(struct message *message)
+{
+	struct outgoing *outgoing = list_entry(message, struct outgoing, message);
+
+	outgoing->reported = false;
+	ripc__outgoing_put(outgoing);
+}
+
+static void count_outcome(struct outgoing *outgoing)
+{
+	struct ripc_stats *stats = &context_of(outgoing)->stats;
+
+	if (outgoing->outcome == RIPC_DELIVERED) {
+		stats->long_sent++;
+		stats->long_sent_bytes += outgoing->total;
+	} else if (outgoing->outcome == RIPC_UNKNOWN) {
+		stats->long_unknown++;
+	} else {
+		stats->long_not_delivered++;
+	}
+}
+
+/* What is lent for its answer, or NULL. */
+static struct lent *lent_of(const struct outgoing *outgoing)
+{
+	return outgoing->lends && outgoing->service ?
+		ripc__lent_by_id(outgoing->service, outgoing->lends) : NULL;
+}
+
+/* A partner that says that it did not arrive is wrong, or lies: only its receiver can answer it. */
+static bool is_being_answered(const struct outgoing *outgoing)
+{
+	const struct lent *lent = lent_of(outgoing);
+
+	return lent && lent->in_use;
+}
+
+/* Nothing is to land any more in what was lent for its answer, which comes back with its end. */
+static void refuse_answer(struct outgoing *outgoing)
+{
+	struct lent *lent = lent_of(outgoing);
+
+	if (!lent)
+		return;
+	ripc__returns_close(lent, outgoing, &outgoing->fencing);
+	lent->cancelled = true;
+}
+
+static void take_back_lent(struct outgoing *outgoing)
+{
+	struct lent *lent = lent_of(outgoing);
+
+	if (lent)
+		ripc__lent_free(lent);
+}
+
+/* Its COMPLETION has no service any more that the application could receive it from. */
+static bool is_untold(const struct outgoing *outgoing)
+{
+	return !outgoing->service && outgoing->flags & RIPC_NOWAIT && !outgoing->call.kind;
+}
+
+/*
+ * Did the receiver take its references, or may it have? Those of an answer, and of a message to a
+ * member of a group, are ours in any case. Without a COMPLETION the application cannot know.
+ */
+static bool is_given(const struct outgoing *outgoing)
+{
+	return outgoing->flags & RIPC_GIVE && (outgoing->outcome != RIPC_NOT_DELIVERED ||
+		outgoing->call.kind > WIRE_CALL_ASKS || is_untold(outgoing));
+}
+
+/*
+ * Are its references ours, whatever becomes of the message? Those of a request are: the call has
+ * references of its own (call/call.c).
+ */
+static bool is_ours(const struct outgoing *outgoing)
+{
+	return is_given(outgoing) || (outgoing->flags & RIPC_GIVE &&
+		outgoing->call.kind == WIRE_CALL_ASKS);
+}
+
+static void drop_given(struct outgoing *outgoing)
+{
+	ripc__buffers_free(context_of(outgoing), outgoing->items, outgoing->n_items);
+}
+
+void ripc__outgoing_untold(struct message *message)
+{
+	struct outgoing *outgoing = list_entry(message, struct outgoing, message);
+
+	if (outgoing->flags & RIPC_GIVE && outgoing->outcome == RIPC_NOT_DELIVERED)
+		drop_given(outgoing);
+}
+
+/* The items are the application's again, or given away. */
+static void report(struct outgoing *outgoing)
+{
+	struct ripc_msg *public = &outgoing->message.public;
+	bool nowait = outgoing->flags & RIPC_NOWAIT;
+
+	if (is_ours(outgoing) && !outgoing->held)
+		drop_given(outgoing);
+	if (outgoing->asked_by)
+		context_of(outgoing)->up->question_ended(outgoing);
+	else if (outgoing->delivery)
+		context_of(outgoing)->up->delivery_ended(outgoing);
+	public->kind = nowait ? RIPC_COMPLETION : RIPC_NOTICE;
+	public->outcome = outgoing->outcome;
+	public->status = nowait ? outgoing->status : 0;
+	public->from = outgoing->to;
+	public->cookie = outgoing->cookie;
+	outgoing->reported = outgoing->service && !outgoing->call.kind &&
+		(nowait || outgoing->outcome == RIPC_UNKNOWN);
+	if (outgoing->reported)
+		ripc__end_report(outgoing->service, &outgoing->message,
+			outgoing->flags & RIPC_AWAITED);
+	else
+		ripc__outgoing_put(outgoing);
+}
+
+void ripc__outgoing_unblock(struct partner *partner)
+{
+	struct ripc_service *service = partner->service;
+
+	if (partner->blocked)
+		ripc__service_notice(service, &service->retry, 0);
+	partner->blocked = false;
+}
+
+static void decide(struct outgoing *outgoing, enum ripc_outcome outcome, int status)
+{
+	outgoing->outcome = outcome;
+	outgoing->status = outcome == RIPC_UNKNOWN ? -ECONNRESET : status;
+}
+
+static void conclude(struct outgoing *outgoing)
+{
+	outgoing->state = OUT_ENDED;
+	context_of(outgoing)->changed = true;
+	count_outcome(outgoing);
+	if (outgoing->outcome == RIPC_NOT_DELIVERED)
+		take_back_lent(outgoing);
+}
+
+static uint16_t *count_of(const struct outgoing *outgoing)
+{
+	struct partner *partner = outgoing->partner;
+
+	return wire_answers(&outgoing->call) ? &partner->n_replies : &partner->n_outgoing;
+}
+
+void ripc__outgoing_link(struct outgoing *outgoing, struct partner *partner)
+{
+	outgoing->partner = partner;
+	*count_of(outgoing) += 1;
+	list_append(&ripc__row_of(outgoing)->outgoing, &outgoing->node);
+	if (outgoing->flags & RIPC_ORDERED)
+		ripc__order_link(outgoing, partner);
+}
+
+void ripc__outgoing_unlink(struct outgoing *outgoing)
+{
+	outgoing->partner->under_way -= outgoing->unasked;
+	*count_of(outgoing) -= 1;
+	outgoing->unasked = 0;
+	list_remove(&outgoing->node);
+}
+
+/* Nobody holds what was given any more. */
+static void come_home(struct outgoing *outgoing)
+{
+	outgoing->held = false;
+	context_of(outgoing)->stats.given_held_bytes -= outgoing->total;
+	drop_given(outgoing);
+	ripc__outgoing_put(outgoing);
+}
+
+void ripc__ended_let_go(struct ripc_context *ctx)
+{
+	list_for_each(node, &ctx->ended) {
+		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
+
+		if (!list_empty(&outgoing->fencing) && is_ours(outgoing))
+			drop_given(outgoing);
+	}
+}
+
+/* What was given, and is held, need not be waited for. */
+static void hold(struct outgoing *outgoing)
+{
+	outgoing->held = true;
+	context_of(outgoing)->stats.given_held_bytes += outgoing->total;
+	conclude(outgoing);
+	report(outgoing);
+}
+
+/* The partner cannot read any of its items any more. */
+static void fenced(struct outgoing *outgoing)
+{
+	struct ripc_context *ctx = context_of(outgoing);
+	bool is_free = list_empty(&outgoing->fencing);
+
+	if (!is_free && outgoing->state == OUT_FENCING && is_given(outgoing))
+		hold(outgoing);
+	if (outgoing->state < OUT_FENCING || !is_free)
+		return;
+	if (outgoing->held) {
+		come_home(outgoing);
+		return;
+	}
+	ctx->n_orphans -= outgoing->service == NULL;
+	ctx->changed = true;
+	if (outgoing->state == OUT_FENCING)
+		conclude(outgoing);
+	report(outgoing);
+}
+
+void ripc__outgoing_end(struct outgoing *outgoing, enum ripc_outcome outcome, int status)
+{
+	struct ripc_context *ctx = context_of(outgoing);
+	struct partner *partner = outgoing->partner;
+
+	if (outcome == RIPC_NOT_DELIVERED && is_being_answered(outgoing))
+		outcome = RIPC_UNKNOWN;
+	if (outgoing->flags & RIPC_ORDERED)
+		ripc__order_ends(outgoing, outcome);
+	if (outgoing->writing)
+		ripc__writing_leave(outgoing);
+	if (outgoing->offer)
+		ripc__offer_free(outgoing);
+	if (outgoing->opened && outcome == RIPC_NOT_DELIVERED)
+		ripc__opened_close(outgoing);
+	else if (outgoing->opened)
+		ripc__opened_hand(outgoing, outcome == RIPC_DELIVERED);
+	if (outcome == RIPC_NOT_DELIVERED)
+		refuse_answer(outgoing);
+	decide(outgoing, outcome, status);
+	outgoing->state = OUT_FENCING;
+	ctx->n_busy -= outgoing->busy;
+	outgoing->busy = false;
+	outgoing->to_incarnation = partner->incarnation; /* who may hold it: ripc_holders() */
+	ripc__outgoing_unlink(outgoing);
+	outgoing->partner = NULL;
+	list_append(&ctx->ended, &outgoing->node);
+	ripc__timer_dismiss(ctx, &outgoing->timer);
+	ripc__outgoing_unblock(partner);
+	fenced(outgoing);
+}
+
+void ripc__fence_lift(struct fence *fence)
+{
+	struct outgoing *outgoing = fence->outgoing;
+
+	list_remove(&fence->node);
+	if (list_empty(&outgoing->fencing))
+		fenced(outgoing);
+}
+
+void ripc__outgoing_orphan(struct ripc_service *service)
+{
+	list_for_each(node, &service->ctx->ended) {
+		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
+
+		if (outgoing->service != service || list_empty(&outgoing->fencing))
+			continue;
+		outgoing->service = NULL;
+		service->ctx->n_orphans += !outgoing->held;
+	}
+}
+
+void ripc__outgoing_unknown(struct outgoing *outgoing)
+{
+	decide(outgoing, RIPC_UNKNOWN, -ECONNRESET);
+	conclude(outgoing);
+}
+
+/* ---- moving ------------------------------------------------------------------------------ */
+
+/*
+ * Where long messages that we send begin anew: with the next holder of an ID when the holder before
+ * has left, is gone, or was not the right one (protocol.md, Outcome). Only a message that was
+ * certainly not delivered moves, and an ordered message overtakes nothing (order.c).
+ */
+
+#define AGAIN_US 250000u /* a message begins again at the same receiver at most so often */
+
+static bool may_move(const struct outgoing *outgoing)
+{
+	return outgoing->to_incarnation == 0 && outgoing->state != OUT_CANCELLING &&
+		!outgoing->direct && !outgoing->service->closing &&
+		outgoing->deadline_us > context_of(outgoing)->now_us;
+}
+
+/*
+ * Begins anew with the present holder of the ID. The message was certainly not delivered to the
+ * last one.
+ */
+static void move_on(struct outgoing *outgoing)
+{
+	struct partner *next;
+	int error = ripc__find_again(outgoing->service, outgoing->to, &next);
+
+	if (error) {
+		ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED, error);
+		return;
+	}
+	if (ripc__order_is_late(outgoing, next)) {
+		ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED, -ENOENT);
+		return;
+	}
+	ripc__outgoing_unblock(outgoing->partner);
+	if (outgoing->flags & RIPC_ORDERED)
+		ripc__order_moves(outgoing);
+	ripc__outgoing_unlink(outgoing);
+	ripc__outgoing_begin(outgoing, next);
+	ripc__outgoing_advance(next);
+}
+
+/* The ordered one ahead of it has gone where it goes now. */
+static void follow(struct outgoing *outgoing)
+{
+	if (may_move(outgoing))
+		move_on(outgoing);
+	else
+		ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED, -ECANCELED);
+}
+
+/* Has not begun, or was certainly not delivered; but what is ordered overtakes nothing. */
+static bool is_free_to_go(const struct outgoing *outgoing, bool undelivered)
+{
+	return undelivered && !outgoing->cut && may_move(outgoing) && !ripc__order_stays(outgoing);
+}
+
+/* What has not begun goes to the next holder of the ID at once. */
+static void move_waiting(struct partner *partner)
+{
+	list_for_each_safe(node, &partner->longs.outgoing) {
+		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
+
+		if (outgoing->cut == CUT_FOLLOW)
+			follow(outgoing);
+		else if (is_free_to_go(outgoing, outgoing->state == OUT_WAITING))
+			move_on(outgoing);
+	}
+}
+
+/* The service is leaving; unless this very incarnation was meant, look for the next one. */
+void ripc__outgoing_refused(struct outgoing *outgoing)
+{
+	struct partner *partner = outgoing->partner;
+
+	if (ripc__order_stays(outgoing))
+		return; /* it is told so again, when it is known what became of those ahead */
+	ripc__partner_retire(partner);
+	if (outgoing->to_incarnation || outgoing->direct ||
+			context_of(outgoing)->now_us >= outgoing->deadline_us)
+		ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED, -ENOENT);
+	else
+		move_on(outgoing);
+	move_waiting(partner);
+	ripc__outgoing_advance(partner);
+}
+
+/* Certainly not delivered where it was, which has been gone since gone_us? */
+static bool is_undelivered(const struct outgoing *outgoing, uint64_t gone_us)
+{
+	return !ripc__may_be_complete(outgoing) || outgoing->started_us > gone_us;
+}
+
+static void outgoing_move(struct partner *partner)
+{
+	uint32_t n = partner->n_outgoing;
+
+	/* Counted, as one may come back: its ID may mean the same partner again. */
+	for (struct list *node = partner->longs.outgoing.next, *next; n > 0; n--, node = next) {
+		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
+
+		next = node->next;
+		if (outgoing->cut == CUT_FOLLOW)
+			follow(outgoing);
+		else if (is_free_to_go(outgoing, is_undelivered(outgoing, UINT64_MAX)))
+			move_on(outgoing);
+	}
+}
+
+/* A reply is for the incarnation that has asked, and for no other. */
+static void replies_lost(struct longs *replies, int status, uint64_t gone_us)
+{
+	list_for_each_safe(node, &replies->outgoing) {
+		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
+
+		ripc__outgoing_end(outgoing, is_undelivered(outgoing, gone_us) ?
+			RIPC_NOT_DELIVERED : RIPC_UNKNOWN, status);
+	}
+}
+
+void ripc__outgoing_lost(struct partner *partner, int status, uint64_t gone_us)
+{
+	bool was_found = partner->peer != NULL, was_dead = partner->dead;
+
+	if (partner->replies)
+		replies_lost(partner->replies, status, gone_us);
+	/* The first one that moves may find the same partner again, alive: the others stay. */
+	for (uint32_t n = partner->n_outgoing; n > 0 && partner->dead == was_dead; n--) {
+		struct outgoing *outgoing = list_entry(partner->longs.outgoing.next,
+			struct outgoing, node);
+
+		if (outgoing->cut < CUT_CERTAIN && !is_undelivered(outgoing, gone_us))
+			ripc__outgoing_end(outgoing, RIPC_UNKNOWN, status);
+		else if (was_found && may_move(outgoing) && ripc__order_is_whole(outgoing))
+			move_on(outgoing);
+		else
+			ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED, ripc__order_is_whole(
+				outgoing) ? ripc__status_of(outgoing, status) : -ECANCELED);
+	}
+}
+
+/*
+ * Shorts that wait were for whom the ID means: not for one that has only claimed it. Those for that
+ * one itself wait on.
+ */
+static void held_move(struct partner *partner)
+{
+	struct partner *next;
+
+	if (!ripc__held_by_id(partner))
+		return;
+	if (ripc__partner_for_send(partner->service, partner->id, &next) == 0 && !next->held) {
+		next->held = partner->held;
+		partner->held = NULL;
+		ripc__held_send(next);
+	}
+	ripc__held_drop(partner, true);
+}
+
+/* Messages for the incarnation that the partner has claimed to be are for nobody else. */
+static void refuse_waiting(struct longs *longs)
+{
+	list_for_each_safe(node, &longs->outgoing) {
+		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
+
+		if (outgoing->state == OUT_WAITING && outgoing->to_incarnation &&
+				!outgoing->direct)
+			ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED, -ENOENT);
+	}
+}
+
+void ripc__sends_pass_by(struct partner *partner)
+{
+	if (partner->held && !partner->resolved)
+		held_move(partner);
+	outgoing_move(partner);
+	if (partner->resolved)
+		return;
+	for_each_row(longs, partner)
+		refuse_waiting(longs);
+}
+
+static void move_to(struct outgoing *outgoing, struct partner *to)
+{
+	if (wire_answers(&outgoing->call) && !ripc__longs_open(to, WIRE_REPLIES)) {
+		ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED, -ENOMEM);
+		return;
+	}
+	ripc__outgoing_unlink(outgoing);
+	ripc__outgoing_link(outgoing, to);
+}
+
+void ripc__sends_merge(struct partner *from, struct partner *to)
+{
+	to->held = to->held ? to->held : from->held;
+	if (to->held != from->held)
+		ripc__held_drop(from, true);
+	from->held = NULL;
+	ripc__outgoing_unblock(from);
+	for_each_row(longs, from) {
+		list_for_each_safe(node, &longs->outgoing)
+			move_to(list_entry(node, struct outgoing, node), to);
+	}
+}
+
+void ripc__sends_fail(struct partner *partner, int status)
+{
+	ripc__held_drop(partner, true);
+	for_each_row(longs, partner) {
+		while (!list_empty(&longs->outgoing))
+			ripc__outgoing_end(list_entry(longs->outgoing.next, struct outgoing, node),
+				RIPC_NOT_DELIVERED, status);
+	}
+}
+
+/* May the receiver take the message if it begins again? */
+static bool may_fare_better(const struct outgoing *outgoing, uint32_t status)
+{
+	switch (status) {
+	case ETIMEDOUT:
+		return context_of(outgoing)->now_us - outgoing->told_us >= AGAIN_US;
+	case EACCES:
+		return ripc__refusal_is_old(outgoing->partner, outgoing->told_us);
+	default:
+		return false;
+	}
+}
+
+bool ripc__outgoing_begins_again(struct outgoing *outgoing, uint32_t status)
+{
+	struct partner *partner = outgoing->partner;
+
+	if (outgoing->state != OUT_ACTIVE || outgoing->service->closing ||
+			context_of(outgoing)->now_us >= outgoing->deadline_us ||
+			!ripc__order_is_alone(outgoing) || !may_fare_better(outgoing, status))
+		return false;
+	ripc__outgoing_unlink(outgoing);
+	ripc__outgoing_begin(outgoing, partner);
+	return true;
+}
+
+/* ---- outgoing ---------------------------------------------------------------------------- */
 
 #define WRITE_AGAIN_US  1000u /* after the device took no write at all */
 
@@ -51,11 +617,6 @@ static struct outgoing *find(struct partner *partner, uint64_t number)
 			return outgoing;
 	}
 	return NULL;
-}
-
-static struct ripc_context *context_of(const struct outgoing *outgoing)
-{
-	return outgoing->message.ctx;
 }
 
 void ripc__outgoing_begin(struct outgoing *outgoing, struct partner *partner)
@@ -617,4 +1178,177 @@ void ripc__outgoing_hasten(struct partner *partner)
 {
 	for_each_row(longs, partner)
 		hasten(longs);
+}
+
+/* ---- start ------------------------------------------------------------------------------- */
+
+/* How a long message begins: whether it may, what it takes, and to whom it goes. */
+
+#define WAITING_MAX     256u /* to one partner, before a RIPC_NOWAIT send meets -EAGAIN */
+#define OUTGOING_MAX    16384u /* to one partner; its count holds that of a few, whose sends move */
+#define ANSWERS_MAX     4096u /* the same, of an answer to a question */
+
+static void count_foreign(struct ripc_context *ctx, const struct ripc_send *request)
+{
+	bool foreign = false;
+
+	if (request->flags & RIPC_GIVE) /* in buffers, of the pool or of partners */
+		return;
+	for (uint32_t i = 0; i < request->n_items; i++)
+		foreign |= !ripc__pool_owns(ctx->pool, request->items[i].iov_base,
+			request->items[i].iov_len);
+	ctx->stats.sends_from_foreign_memory += foreign;
+}
+
+/* Behind the items, of which there are so many bytes. */
+static void items_copy(struct outgoing *outgoing)
+{
+	char *at = (char *)&outgoing->items[outgoing->n_items];
+
+	for (uint32_t i = 0; i < outgoing->n_items; i++) {
+		struct iovec *item = &outgoing->items[i];
+
+		if (item->iov_len)
+			memcpy(at, item->iov_base, item->iov_len);
+		item->iov_base = at;
+		at += item->iov_len;
+	}
+}
+
+static struct outgoing *outgoing_alloc(struct ripc_service *service,
+		const struct ripc_send *request, uint64_t total, bool copies)
+{
+	struct outgoing *outgoing = calloc(1, sizeof(*outgoing) +
+		request->n_items * sizeof(struct iovec) + (copies ? total : 0));
+	uint64_t timeout_ms = request->timeout_ms > 0 ? (uint64_t)request->timeout_ms :
+		service->ctx->cfg.timeout_ms;
+
+	if (!outgoing)
+		return NULL;
+	outgoing->service = service;
+	outgoing->message.ctx = service->ctx;
+	outgoing->message.home = MESSAGE_OUTGOING;
+	list_init(&outgoing->message.node);
+	list_init(&outgoing->fencing);
+	outgoing->timer.fire = ripc__outgoing_fire;
+	outgoing->to = request->to;
+	outgoing->to_incarnation = request->to_incarnation;
+	outgoing->total = total;
+	outgoing->cookie = request->cookie;
+	outgoing->replies = request->reply_to;
+	outgoing->flags = request->flags;
+	outgoing->waiter = !(request->flags & RIPC_NOWAIT);
+	outgoing->started_us = service->ctx->now_us;
+	outgoing->deadline_us = service->ctx->now_us + timeout_ms * 1000;
+	outgoing->n_items = request->n_items;
+	memcpy(outgoing->items, request->items, request->n_items * sizeof(struct iovec));
+	if (copies)
+		items_copy(outgoing);
+	return outgoing;
+}
+
+/* Are as many under way to the partner as may be? Answers, which it has asked for, count apart. */
+static bool is_full(const struct partner *partner, const struct sending *like)
+{
+	if (like->queues)
+		return false;
+	return wire_answers(&like->call) ? partner->n_replies >= ANSWERS_MAX :
+		partner->n_outgoing >= WAITING_MAX;
+}
+
+bool ripc__member_is_full(struct ripc_service *service, uint64_t group,
+		const struct ripc__member *member)
+{
+	struct partner *partner;
+
+	if (ripc__find_member(service, group, member, &partner) ||
+			partner->n_outgoing < WAITING_MAX)
+		return false;
+	partner->blocked = true;
+	return true;
+}
+
+/*
+ * The partner that is answered, or was chosen by its handle; NULL: the message is no answer, or its
+ * partner is to be found.
+ */
+static struct partner *asker_of(const struct ripc_service *service,
+		const struct ripc_send *request, const struct sending *like)
+{
+	if (request->to_handle)
+		return ripc__find_sender(service, request->to_handle);
+	/* What is ordered overtakes nothing. */
+	if (like->to || !request->reply_to || request->flags & RIPC_ORDERED)
+		return like->to;
+	return ripc__claim_asker(service, request->to, request->reply_to);
+}
+
+int ripc__outgoing_start(struct ripc_service *service, const struct ripc_send *request,
+		const struct sending *like, struct outgoing **outgoing_out)
+{
+	struct ripc_context *ctx = service->ctx;
+	struct partner *asker = asker_of(service, request, like), *partner = asker;
+	struct outgoing *outgoing;
+	uint64_t total;
+	bool copies;
+	int error = ripc__sum_items(request->items, request->n_items, &total);
+
+	if (!error && request->flags & RIPC_GIVE)
+		error = ripc__buffers_check(ctx, request->items, request->n_items);
+	/* A message to a group may begin outside calls. */
+	if (!error && like->delivery)
+		error = ripc__find_member(service, like->lends, &(struct ripc__member){request->to,
+			request->to_incarnation}, &partner);
+	else if (!error && !asker)
+		error = request->to_handle ? -ENOENT :
+			ripc__find_for_long(service, request->to, &partner);
+	if (error)
+		return error;
+	if (request->flags & RIPC_ORDERED && ctx->n_gaps &&
+			ripc__order_has_gap(service, partner, request->to))
+		return -ECANCELED;
+	if ((request->flags & (RIPC_NOWAIT | RIPC_AWAITED)) == RIPC_NOWAIT &&
+			is_full(partner, like)) {
+		partner->blocked = true;
+		return -EAGAIN;
+	}
+	if (partner->n_outgoing >= OUTGOING_MAX && !wire_answers(&like->call))
+		return -ENOMEM;
+	if (request->to_incarnation && (partner->peer ?
+			partner->incarnation != request->to_incarnation :
+			ripc__death_is_known(service, request->to_incarnation)))
+		return -ENOENT;
+	if (wire_answers(&like->call) && !ripc__longs_open(partner, WIRE_REPLIES))
+		return -ENOMEM;
+	copies = like->copies && total <= COPIED_MAX;
+	outgoing = outgoing_alloc(service, request, total, copies);
+	if (!outgoing)
+		return -ENOMEM;
+	error = ripc__timer_admit(ctx);
+	if (error) {
+		free(outgoing);
+		return error;
+	}
+	if (!copies)
+		count_foreign(ctx, request);
+	outgoing->lends = like->lends;
+	outgoing->call = like->call;
+	outgoing->asked_by = like->asked_by;
+	outgoing->delivery = like->delivery;
+	outgoing->sums = like->sums;
+	outgoing->by_handle = request->to_handle;
+	outgoing->direct = outgoing->by_handle || (asker && !asker->resolved);
+	if (request->flags & RIPC_ORDERED)
+		ripc__order_begin(outgoing);
+	ripc__partner_use(partner, request);
+	ripc__outgoing_begin(outgoing, partner);
+	if (request->reply_to)
+		outgoing->offer = ripc__offer_take(partner, request->reply_to);
+	*outgoing_out = outgoing;
+	if (!ripc__cork(outgoing)) {
+		if (ctx->n_corked)
+			ripc__corked_flush(ctx);
+		ripc__outgoing_advance(partner);
+	}
+	return 0;
 }
