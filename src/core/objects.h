@@ -156,7 +156,7 @@ struct ripc_context {
 	} closed[CLOSED_MAX];      /* our former services, a ring */
 	uint32_t n_closed;
 	uint64_t closed_floor_us;  /* services neither open nor in the ring were closed by then */
-	uint64_t no_room_us;       /* when room last was missing (receive/announced.c) */
+	uint64_t no_room_us;       /* when room last was missing (receive/incoming.c) */
 	struct bucket strangers;   /* limits packets to strangers (packet.c) */
 	struct bucket words;       /* limits log lines about missing or wrong keys */
 	struct bucket rechecks;    /* limits questions that claims cause (claim.c) */

@@ -408,7 +408,7 @@ static void input_echo_reply(struct partner *partner, const struct wire_packet *
 
 /*
  * Is it refused, as the partner may not send to our service? An ECHO of a partner that we send to
- * is answered. An ANNOUNCE is judged where it is taken (receive/announced.c); other packets are no
+ * is answered. An ANNOUNCE is judged where it is taken (receive/incoming.c); other packets are no
  * messages.
  */
 static bool is_refused(struct partner *partner, const struct wire_packet *packet)
