@@ -168,7 +168,7 @@ struct ripc_context {
 		struct ripc__timer own; /* partners learn of our new addresses */
 		uint64_t own_us;   /* when that last began, or will begin */
 		uint32_t rounds;   /* of it */
-	} following;               /* partner/follow.c */
+	} following;               /* partner/roam.c */
 	struct watching watching;
 	struct list waiters;
 	struct waiter *reader;     /* looks after the ports, asleep or not; NULL: there is none */

@@ -2,7 +2,7 @@
 /*
  * What each process holds of a port's connections and rings, and whether it may have one more.
  *
- * Design notes. The rule is that of core/partner/share.c: a process may hold as many as nobody
+ * Design notes. The rule is that of core/partner/partner.c: a process may hold as many as nobody
  * holds, and a user that is not ours as many as nobody holds besides, however many processes it
  * has; so whoever comes next finds something left. A process of our own user could do us worse harm
  * than this. The kernel says which process connected; of one in another PID namespace it does not,

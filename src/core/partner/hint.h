@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The end of others' contexts, of which there is only a hint (hint.c). */
+/* The end of others' contexts, of which there is only a hint (death.c). */
 #ifndef RIPC_HINT_H
 #define RIPC_HINT_H
 

@@ -1,20 +1,292 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is known of a partner, and how that changes. life.c makes and forgets partners. */
+/* What is known of a partner, and how that changes. partner.c makes and forgets partners. */
+#include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "claim.h"
 #include "core/base/base.h"
 #include "core/base/budget.h"
 #include "core/keys/sealed.h"
+#include "core/memory/pool.h"
+#include "core/objects.h"
 #include "core/peer/path.h"
 #include "core/peer/peer.h"
+#include "core/peer/share.h"
 #include "core/resolve/resolver.h"
 #include "core/upcalls.h"
+#include "core/wire/wire.h"
+#include "crowd.h"
+#include "guess.h"
+#include "life.h"
 #include "partner.h"
 #include "rights.h"
+#include "share.h"
 #include "token.h"
+#include "util/hash/siphash.h"
 #include "util/list.h"
 #include "util/map.h"
+#include "util/probe.h"
+#include "util/slots.h"
+
+/* ---- guess ------------------------------------------------------------------------------- */
+
+/* See guess.h. State is bounded: addresses whose hashes meet share a bucket. */
+
+#define GUESS_US  (1000000u / GUESSES_MOST)
+#define BUCKET_US (GUESSES_MOST * GUESS_US)
+
+/* Each network of a host by itself, so that one user's guesses over one are no harm to others. */
+static uint32_t place_of(const struct ripc_context *ctx, const struct device *device,
+		const struct ripc__addr *from)
+{
+	uint64_t network = (uint64_t)(device - ctx->devices);
+
+	return (uint32_t)((ripc__host_key(ctx, from) + network) % GUESSING_MAX);
+}
+
+bool ripc__guess_take(struct ripc_context *ctx, const struct device *device,
+		const struct ripc__addr *from)
+{
+	struct guessing *guessing = &ctx->guessing[place_of(ctx, device, from)];
+
+	if (guessing->until_us < ctx->now_us)
+		guessing->until_us = ctx->now_us;
+	if (guessing->until_us - ctx->now_us >= BUCKET_US)
+		return false;
+	guessing->until_us += GUESS_US;
+	return true;
+}
+
+bool ripc__guess_is_tried(const struct ripc_context *ctx, const struct device *device,
+		const struct ripc__addr *from)
+{
+	const struct guessing *guessing = &ctx->guessing[place_of(ctx, device, from)];
+
+	return guessing->until_us > ctx->now_us && guessing->until_us - ctx->now_us >= BUCKET_US;
+}
+
+/* ---- token ------------------------------------------------------------------------------- */
+
+/* See token.h. There are at most RIPC_SLOTS_MAX slots, so that their numbers have 16 bits. */
+
+int ripc__token_give(struct partner *partner)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	int error = ripc__slots_grow(&ctx->slots);
+	uint64_t slot, nonce;
+
+	if (error)
+		return error;
+	slot = ripc__slots_put(&ctx->slots, partner);
+	nonce = ripc__nonce(ctx) & TOKEN_NONCE_MASK;
+	partner->token_in = slot << TOKEN_SLOT_SHIFT | (nonce ? nonce : 1);
+	return 0;
+}
+
+/* A number that no earlier handle of the context had. Another context counts from elsewhere. */
+void ripc__handle_draw(struct partner *partner)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+
+	do
+		partner->handle = ctx->incarnation + ++ctx->handles;
+	while (!partner->handle);
+}
+
+void ripc__token_take_back(struct partner *partner)
+{
+	ripc__slots_clear(&partner->service->ctx->slots,
+		(uint32_t)(partner->token_in >> TOKEN_SLOT_SHIFT));
+}
+
+/*
+ * Of those that claim the same incarnation the first is found with place 0, the next with 1, and
+ * so on without a gap.
+ */
+static uint64_t pair_key(struct ripc_context *ctx, uint64_t local, uint64_t remote, uint64_t place)
+{
+	uint64_t pair[3] = {htole64(local), htole64(remote), htole64(place)};
+
+	return ripc__siphash(ctx->secret, pair, sizeof(pair));
+}
+
+struct partner *ripc__pair_at(struct ripc_context *ctx, uint64_t local, uint64_t remote,
+		uint32_t place)
+{
+	struct partner *partner = ripc__map_get(&ctx->partners_by_pair,
+		pair_key(ctx, local, remote, place));
+
+	if (!partner || partner->incarnation != remote || partner->service->incarnation != local)
+		return NULL;
+	return partner;
+}
+
+struct partner *ripc__partner_by_echo(struct ripc_context *ctx, const struct wire_header *h,
+		uint64_t token_in, uint64_t token_out)
+{
+	struct partner *partner;
+
+	for (uint32_t place = 0; (partner = ripc__pair_at(ctx, h->dst, h->src, place)); place++) {
+		if ((token_in && partner->token_in == token_in) ||
+				(token_out && partner->token_out == token_out))
+			break;
+	}
+	return partner;
+}
+
+int ripc__pair_insert(struct partner *partner)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	uint64_t local = partner->service->incarnation;
+	uint32_t place = 0;
+
+	while (ripc__pair_at(ctx, local, partner->incarnation, place))
+		place++;
+	return ripc__map_put(&ctx->partners_by_pair,
+		pair_key(ctx, local, partner->incarnation, place), partner);
+}
+
+static void replies_beyond(struct partner *partner, const struct partner *other)
+{
+	if (partner->replies && other->replies && partner->replies->next < other->replies->next)
+		partner->replies->next = other->replies->next;
+}
+
+static void begin_beyond(struct partner *partner, const struct partner *other)
+{
+	if (partner->short_next < other->short_next)
+		partner->short_next = other->short_next;
+	if (partner->longs.next < other->longs.next)
+		partner->longs.next = other->longs.next;
+	replies_beyond(partner, other);
+}
+
+static void begin(struct partner *partner,
+		void (*beyond)(struct partner *partner, const struct partner *other))
+{
+	const struct partner *other;
+	uint32_t place = 0;
+
+	while ((other = ripc__pair_at(partner->service->ctx, partner->service->incarnation,
+			partner->incarnation, place++)))
+		beyond(partner, other);
+}
+
+void ripc__pair_begin_replies(struct partner *partner)
+{
+	begin(partner, replies_beyond);
+}
+
+void ripc__pair_begin(struct partner *partner)
+{
+	begin(partner, begin_beyond);
+}
+
+void ripc__numbers_join(struct numbers *to, const struct numbers *from)
+{
+	struct numbers high = to->top >= from->top ? *to : *from;
+	struct numbers low = to->top >= from->top ? *from : *to;
+	uint64_t behind = high.top - low.top;
+
+	*to = high;
+	to->seen |= behind < 64 ? low.seen << behind : 0;
+}
+
+static uint64_t from_oldest(uint64_t bits, uint64_t behind)
+{
+	return behind < LONGS_MAX ? bits >> behind : 0;
+}
+
+static void longs_join(struct longs *to, struct longs *from)
+{
+	uint64_t oldest = to->in_oldest > from->in_oldest ? to->in_oldest : from->in_oldest;
+
+	to->in_delivered = from_oldest(to->in_delivered, oldest - to->in_oldest) |
+		from_oldest(from->in_delivered, oldest - from->in_oldest);
+	to->in_refused = from_oldest(to->in_refused, oldest - to->in_oldest) |
+		from_oldest(from->in_refused, oldest - from->in_oldest);
+	to->in_oldest = oldest;
+	if (to->reasons)
+		return;
+	to->reasons = from->reasons;
+	from->reasons = NULL;
+}
+
+/* No message of one that is dead is under way. */
+static void replies_join(struct partner *to, struct partner *from)
+{
+	if (to->replies && from->replies) {
+		longs_join(to->replies, from->replies);
+	} else if (from->replies) {
+		to->replies = from->replies;
+		from->replies = NULL;
+		/* It may be of that row. */
+		if (from->ack_number) {
+			from->ack_number = 0;
+			list_remove(&from->ack_node);
+		}
+	}
+}
+
+/* A dead one that gave us the same token: the same partner, before it was taken for gone. */
+static struct partner *predecessor(struct partner *partner)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	struct partner *other;
+	uint32_t place = 0;
+
+	while ((other = ripc__pair_at(ctx, partner->service->incarnation, partner->incarnation,
+			place++))) {
+		if (other != partner && other->dead && other->token_own == partner->token_own &&
+				other->id == partner->id)
+			return other;
+	}
+	return NULL;
+}
+
+void ripc__pair_inherit(struct partner *partner)
+{
+	struct partner *other;
+
+	if (partner->token_own && partner->token_own != partner->token_out)
+		ripc__handle_draw(partner);
+	partner->token_own = partner->token_out;
+	other = predecessor(partner);
+	if (!other)
+		return;
+	begin_beyond(partner, other);
+	ripc__numbers_join(&partner->shorts_in, &other->shorts_in);
+	longs_join(&partner->longs, &other->longs);
+	replies_join(partner, other);
+	if (partner->in_passed < other->in_passed)
+		partner->in_passed = other->in_passed;
+	partner->service->ctx->up->streams_move(other, partner);
+	other->token_own = 0; /* no hello is taken for one of it any more */
+}
+
+void ripc__pair_remove(struct partner *partner)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	uint64_t local = partner->service->incarnation, remote = partner->incarnation;
+	struct partner *at, *last = NULL;
+	uint32_t place = UINT32_MAX, n = 0;
+
+	for (; (at = ripc__pair_at(ctx, local, remote, n)); n++) {
+		place = at == partner ? n : place;
+		last = at;
+	}
+	if (place == UINT32_MAX)
+		return;
+	ripc__map_remove(&ctx->partners_by_pair, pair_key(ctx, local, remote, n - 1));
+	/* The last one fills the gap. */
+	if (last != partner)
+		ripc__map_replace(&ctx->partners_by_pair, pair_key(ctx, local, remote, place),
+			last);
+}
+
+/* ---- partner ----------------------------------------------------------------------------- */
 
 /* Gives a partner its incarnation and its peer. */
 int ripc__partner_attach(struct partner *partner, uint64_t incarnation, struct peer *peer)
@@ -268,4 +540,381 @@ size_t ripc__partners_bytes(struct ripc_context *ctx)
 			bytes += longs->reasons ? LONGS_MAX : 0;
 	}
 	return bytes;
+}
+
+/* ---- share ------------------------------------------------------------------------------- */
+
+/*
+ * What all who send to us share, and how much of it each holds: credit, memory, and places for
+ * unfinished messages and for streams.
+ *
+ * Design notes. A host may hold as much as nobody holds, and a peer as much as its host may hold
+ * besides: the next one finds something left, however many have come before, from another host as
+ * from the same one. A peer that is alone can have a third of all. The holding of a host is the
+ * sum over its peers, so that claiming many contexts gains nothing.
+ *
+ * One message may take more than that, as it cannot be cut. Of what it leaves, its host and its
+ * peer count as holding no more than leaves the host's other peers half.
+ */
+
+/* What a peer holds is counted in 32 bits: of bytes, and of KiB. */
+#define SMALL_MAX (1u << 30)
+
+void ripc__shares_set(struct ripc_context *ctx)
+{
+	struct ripc__pool_stats pool;
+
+	ripc__pool_stats(ctx->pool, &pool);
+	ctx->held_max[SHARE_SMALL] = pool.limit / 8 < SMALL_MAX ? pool.limit / 8 : SMALL_MAX;
+	ctx->held_max[SHARE_LARGE] = (pool.limit - pool.limit / 8) >> 10;
+	if (ctx->held_max[SHARE_LARGE] > LARGE_MAX)
+		ctx->held_max[SHARE_LARGE] = LARGE_MAX;
+	ctx->held_max[SHARE_REPLIES] = ctx->held_max[SHARE_LARGE];
+	ctx->held_max[SHARE_UNFINISHED] = UNFINISHED_MAX;
+	ctx->held_max[SHARE_GRANTED] = GRANTED_MAX;
+	ctx->held_max[SHARE_STREAMS] = STREAMS_MAX;
+}
+
+/* ---- crowd ------------------------------------------------------------------------------- */
+
+/*
+ * For want of room an idle partner is forgotten sooner than after PARTNER_IDLE_US, but not sooner
+ * than this: a sender repeats what is PARTNER_IDLE_US / 2 old.
+ */
+#define PARTNER_KEEP_US    40000000u
+#define PARTNERS_ACCEPTED  (PARTNERS_MAX / 4 * 3) /* the rest is for those that we look for */
+#define HOST_PARTNERS_MAX  (PARTNERS_MAX / 4) /* more from one host are not accepted */
+#define FORGET_LOOKS 64u /* partners looked at to find one that may be forgotten */
+#define HOST_FEW     8u  /* a host that holds fewer may have one of the last places */
+#define PLACES_LAST  (PARTNERS_MAX / 16)
+
+/* Does nothing wait for it, or on it? */
+static bool is_idle(const struct partner *partner)
+{
+	return partner->peer && !ripc__has_outgoing(partner) && !partner->held &&
+		list_empty(&partner->incoming) && !partner->ack_number && !partner->queued &&
+		!partner->n_asked;
+}
+
+/* Are the states of long messages of this row known, of which the first has this number? */
+static bool has_states(const struct longs *longs, uint64_t first)
+{
+	return longs->in_delivered || longs->in_refused || longs->in_oldest > first;
+}
+
+/* Would a message that it has sent be taken for a new one, were it forgotten? */
+static bool has_memory(const struct partner *partner)
+{
+	return partner->dead || partner->shorts_in.top ||
+		has_states(&partner->longs, 1) || (partner->replies &&
+		has_states(partner->replies, WIRE_REPLIES + 1));
+}
+
+static bool may_be_forgotten(const struct partner *partner)
+{
+	return is_idle(partner) && (!has_memory(partner) ||
+		partner->service->ctx->now_us - partner->used_us >= PARTNER_KEEP_US);
+}
+
+/* Forgets one of the least recently used partners, of this host or any (NULL). */
+static bool forget_one(struct ripc_context *ctx, const struct host *host)
+{
+	uint32_t looks = 0;
+
+	if (ctx->walking)
+		return false; /* whom we forget may be the next on the way */
+	list_for_each(node, &ctx->partners) {
+		struct partner *partner = list_entry(node, struct partner, node);
+
+		if (++looks > FORGET_LOOKS)
+			return false;
+		if (!may_be_forgotten(partner) || (host && partner->peer->host != host))
+			continue;
+		ripc__partner_free(partner);
+		return true;
+	}
+	return false;
+}
+
+/* Forgets the oldest on trial. */
+static bool forget_on_trial(struct ripc_context *ctx)
+{
+	uint32_t looks = 0;
+
+	if (ctx->walking)
+		return false;
+	list_for_each(node, &ctx->on_trial) {
+		struct partner *partner = list_entry(node, struct partner, ack_node);
+
+		if (++looks > FORGET_LOOKS)
+			return false;
+		if (!is_idle(partner))
+			continue;
+		ripc__partner_free(partner);
+		return true;
+	}
+	return false;
+}
+
+bool ripc__crowd_forget(struct ripc_context *ctx)
+{
+	return forget_one(ctx, NULL);
+}
+
+enum place ripc__crowd_place(struct ripc_context *ctx, const struct ripc__addr *from)
+{
+	const struct host *host = ripc__host_find(ctx, from);
+	uint64_t held = host ? host->partners : 0;
+
+	if (held >= HOST_PARTNERS_MAX)
+		return forget_one(ctx, host) ? PLACE_FREE : PLACE_NONE;
+	if (ctx->stats.partners + held < PARTNERS_ACCEPTED || forget_one(ctx, NULL))
+		return PLACE_FREE;
+	if (held >= HOST_FEW)
+		return PLACE_NONE;
+	if (ctx->stats.partners < PARTNERS_ACCEPTED + PLACES_LAST || forget_on_trial(ctx))
+		return PLACE_ON_TRIAL;
+	return PLACE_NONE;
+}
+
+/* Nothing that it says is acknowledged before it is proven. */
+void ripc__crowd_try(struct partner *partner)
+{
+	partner->on_trial = true;
+	list_append(&partner->service->ctx->on_trial, &partner->ack_node);
+}
+
+void ripc__crowd_proven(struct partner *partner)
+{
+	if (partner->on_trial)
+		list_remove(&partner->ack_node);
+	partner->on_trial = false;
+}
+
+/* ---- life -------------------------------------------------------------------------------- */
+
+/*
+ * Partners: how they come to be, move, and are forgotten.
+ *
+ * Design notes. State for a stranger is made only for a packet with a valid address proof, and
+ * is kept longer (PARTNER_IDLE_US) than any proof holds (2 * PROOF_PERIOD_US): so a late first
+ * packet either finds the state it once made, with its memory of numbers, or has no valid proof
+ * any more. A token dies with the state: a late packet cannot bring it back. A partner that is
+ * gone stays for as long, dead: what it sent before and arrives late has no effect. A proof says
+ * who lives at an address, not that what is said there is true: what a hello claims is kept
+ * apart from what others claim, and the resolver is asked before it is relied on for long.
+ */
+
+#define CLAIMED_US   1000000u /* a partner heard so lately is seldom doubted for a claim */
+
+/* Its numbers are those after before. */
+static void row_begin(const struct ripc_service *service, struct longs *longs, uint64_t before)
+{
+	longs->next = before + service->numbers + 1;
+	longs->in_oldest = before + 1;
+	list_init(&longs->outgoing);
+}
+
+struct longs *ripc__longs_open(struct partner *partner, uint64_t number)
+{
+	struct longs *longs = ripc__longs_of(partner, number);
+
+	if (longs)
+		return longs;
+	longs = calloc(1, sizeof(*longs));
+	if (!longs)
+		return NULL;
+	row_begin(partner->service, longs, WIRE_REPLIES);
+	partner->replies = longs;
+	ripc__pair_begin_replies(partner);
+	return longs;
+}
+
+struct partner *ripc__partner_alloc(struct ripc_service *service, uint64_t id)
+{
+	struct ripc_context *ctx = service->ctx;
+	struct partner *partner;
+
+	if (ctx->stats.partners >= PARTNERS_MAX && !ripc__crowd_forget(ctx)) {
+		ctx->stats.drop_partner_limit++;
+		return NULL;
+	}
+	partner = calloc(1, sizeof(*partner));
+	if (!partner)
+		return NULL;
+	partner->service = service;
+	partner->id = id;
+	partner->used_us = ctx->now_us;
+	/* The partner may remember numbers from before we forgot it: none is used twice. */
+	partner->short_next = service->numbers + 1;
+	row_begin(service, &partner->longs, 0);
+	partner->proven = ctx->proves;
+	partner->unasked = UNASKED_BYTES;
+	list_init(&partner->incoming);
+	list_init(&partner->ack_node);
+	if (ripc__token_give(partner)) {
+		free(partner);
+		return NULL;
+	}
+	ripc__handle_draw(partner);
+	list_append(&ctx->partners, &partner->node);
+	if (ctx->stats.partners++ == 0)
+		ctx->up->first_partner(ctx);
+	RIPC__PROBE(partner_born, service->id, id, ctx->incarnation, ctx->stats.partners);
+	return partner;
+}
+
+static void partner_free_alone(struct partner *partner)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+
+	if (partner->service->numbers < partner->short_next)
+		partner->service->numbers = partner->short_next;
+	for_each_row(longs, partner) {
+		uint64_t next = longs->next & ~WIRE_REPLIES;
+
+		if (partner->service->numbers < next)
+			partner->service->numbers = next;
+		free(longs->reasons);
+	}
+	free(partner->replies);
+	list_remove(&partner->node);
+	list_remove(&partner->ack_node);
+	ctx->stats.partners--;
+	ripc__token_take_back(partner);
+	free(partner);
+}
+
+void ripc__partner_free(struct partner *partner)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+
+	ripc__claim_forget(partner);
+	ctx->up->partner_forgotten(partner);
+	ripc__partner_unmake_current(partner);
+	if (partner->peer) {
+		ripc__pair_remove(partner);
+		ripc__peer_put(ctx, partner->peer);
+	}
+	partner_free_alone(partner);
+}
+
+/* Takes over the caller's reference. */
+void ripc__partner_to_peer(struct partner *partner, struct peer *peer)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	struct peer *old = partner->peer;
+
+	ctx->up->shares_release(partner);
+	partner->peer = peer;
+	ctx->up->shares_hold(partner);
+	ripc__peer_put(ctx, old);
+	partner->known = false;
+	(void)ripc__rights_judge(partner);
+}
+
+/* Another one claims its ID: is it still there? Asked for now and then, or after a silence. */
+static void doubt(struct partner *partner)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	uint32_t silence = (uint32_t)(ctx->now_us >> 10) - partner->heard;
+
+	if (partner->resolved && (silence >= CLAIMED_US >> 10 || ripc__claim_may_ask(ctx)))
+		ripc__partner_suspect(partner);
+}
+
+int ripc__partner_accept(struct ripc_service *service, struct device *device,
+		const struct wire_packet *packet, const struct ripc__addr *from,
+		struct partner **partner_out)
+{
+	struct ripc_context *ctx = service->ctx;
+	enum place place = ripc__crowd_place(ctx, from);
+	struct partner *partner, *other;
+	struct peer *peer;
+	int error;
+
+	if (place == PLACE_NONE) {
+		ctx->stats.drop_partner_limit++;
+		return -ENOMEM;
+	}
+	partner = ripc__partner_alloc(service, packet->hello.service);
+	if (!partner)
+		return -ENOMEM;
+	error = ripc__peer_get(ctx, (uint8_t)(device - ctx->devices), packet->hello.context, from,
+		&peer);
+	if (error)
+		goto err_free;
+	error = ripc__partner_attach(partner, packet->h.src, peer);
+	if (error)
+		goto err_put_peer;
+	if (place == PLACE_ON_TRIAL)
+		ripc__crowd_try(partner);
+	other = ripc__map_get(&service->partners, partner->id);
+	if (!other)
+		ripc__partner_make_current(partner); /* without memory: found by its token */
+	else if (other->peer)
+		doubt(other);
+	if (other)
+		ripc__resolver_claimed(ctx->resolver, partner->id);
+	*partner_out = partner;
+	return 0;
+err_put_peer:
+	ripc__peer_put(ctx, peer);
+err_free:
+	partner_free_alone(partner);
+	return error;
+}
+
+void ripc__partner_lost(struct partner *partner, int status, uint64_t gone_us)
+{
+	ripc__partner_retire(partner);
+	ripc__partner_touch(partner);
+	ripc__claim_forget(partner);
+	ripc__handle_draw(partner); /* whoever it is when it returns */
+	partner->dead = true;
+	partner->challenged = false;
+	RIPC__PROBE(partner_dead, partner->service->id, partner->id, partner->incarnation, status);
+	partner->service->ctx->up->partner_lost(partner, status, gone_us);
+}
+
+/* The slot just taken back is free, so that this cannot fail. */
+void ripc__partner_challenge(struct partner *partner)
+{
+	if (partner->challenged)
+		return;
+	ripc__token_take_back(partner);
+	(void)ripc__token_give(partner);
+	partner->known = false;
+	partner->challenged = true;
+}
+
+int ripc__partner_reroute(struct partner *partner, struct device *device,
+		const struct ripc__addr *to)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	uint8_t device_index = (uint8_t)(device - ctx->devices);
+	struct peer *peer;
+	int error = ripc__peer_get(ctx, device_index, partner->peer->context, to, &peer);
+
+	if (error)
+		return error;
+	ripc__partner_to_peer(partner, peer);
+	return 0;
+}
+
+/* Forgets partners that have been idle for so long that no packet of theirs can be under way. */
+void ripc__partners_sweep(struct ripc_context *ctx)
+{
+	ctx->next_sweep_us = ctx->now_us + PARTNER_IDLE_US / 16;
+	list_for_each_safe(node, &ctx->partners) {
+		struct partner *partner = list_entry(node, struct partner, node);
+
+		if (ctx->now_us - partner->used_us < PARTNER_IDLE_US)
+			return;
+		if (!ripc__has_outgoing(partner) && list_empty(&partner->incoming) &&
+				partner->queued == 0 && partner->n_asked == 0)
+			ripc__partner_free(partner);
+		else
+			ripc__partner_touch(partner);
+	}
 }

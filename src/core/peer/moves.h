@@ -3,7 +3,7 @@
  * Moves: reads and writes of remote memory in progress, with the peer of each, and how many a peer
  * may have. A move with a dead or hostile peer may end late, or never. So a host has at most as
  * many moves as are left for other hosts, and a peer at most as many as are left for other peers of
- * its host (as in partner/share.c). A move counts until it ends, even if its message has ended.
+ * its host (as in partner/partner.c). A move counts until it ends, even if its message has ended.
  */
 #ifndef RIPC_MOVES_H
 #define RIPC_MOVES_H

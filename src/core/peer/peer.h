@@ -55,7 +55,7 @@ struct peer {
 	bool opening : 1;    /* the device is still making the route: nothing is sent */
 	bool slow_start : 1;
 	bool gone : 1;       /* its end is proven (death.c) */
-	bool unreached : 1;  /* its network did not take what was sent (partner/follow.c) */
+	bool unreached : 1;  /* its network did not take what was sent (partner/roam.c) */
 	bool is_testing : 1; /* a test: is the queue on the way ours? (window.c) */
 	bool has_rival : 1;  /* the queue is that of other traffic */
 	bool is_cubic : 1;   /* the window grows as CUBIC */

@@ -8,7 +8,7 @@
  * ctx->ungranted), or neither: all of it was granted, or it is silent. What is silent holds
  * nothing, so that a sender that is gone, or has only announced, delays nobody; with its next
  * bytes it takes its turn again. How many are granted to one host and one peer is shared out as
- * all is (partner/share.c), and so is the credit of what has sent nothing yet.
+ * all is (partner/partner.c), and so is the credit of what has sent nothing yet.
  */
 #include "core/objects.h"
 #include "core/partner/packet.h"

@@ -337,7 +337,7 @@ void ripc__deliver_whole(struct partner *partner, const struct wire_packet *pack
  * until there is room or its turn has come (protocol.md, long messages). If there is no room, this
  * file also finds out why, says so in the log, and tells whether waiting helps.
  *
- * Design notes. The share of a sender (partner/share.c) counts its unread messages. Messages that
+ * Design notes. The share of a sender (partner/partner.c) counts its unread messages. Messages that
  * the application has read and keeps count for nobody, and only the pool knows that it is full. The
  * cause is found by asking the pool once more: memory, or descriptors, of which each new slab needs
  * one.

@@ -439,7 +439,7 @@ START_TEST(stream__more_than_are_remembered)
 	member_open(&lone);
 	ck_assert_uint_eq(told(&lone, GROUP, TOKEN, FIRST), 0);
 	n = streams_fill(&lone, 1);
-	ck_assert_uint_eq(n, (STREAMS_MAX + 2) / 3); /* as it is alone (partner/share.c) */
+	ck_assert_uint_eq(n, (STREAMS_MAX + 2) / 3); /* as it is alone (partner/partner.c) */
 	say_copy(&lone, GROUP + n, LOW(FIRST + 1));
 	expect_short(&lone, GROUP + n, LOW(FIRST + 1));
 	ck_assert_uint_eq(told(&lone, GROUP + n, TOKEN, FIRST), UINT64_MAX);
