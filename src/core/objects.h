@@ -115,7 +115,7 @@ struct ripc_context {
 	uint32_t n_busy;           /* long messages with bytes still to send or receive */
 	struct list ended_services; /* closed ones, oldest first: calls there return -ESHUTDOWN */
 	uint32_t n_ended_services;
-	uint32_t n_away;           /* calls that work without the lock (engine/summing.c) */
+	uint32_t n_away;           /* calls that work without the lock (engine/loop.c) */
 	bool closing, is_shut;     /* ripc_close() waits for other calls to end; they have */
 	struct list services, partners, acks, on_trial, granted, ungranted;
 	struct incoming *arriving; /* of its bytes a look at a port found some last; or NULL */

@@ -27,10 +27,12 @@
 #include "core/partner/roam.h"
 #include "core/partner/token.h"
 #include "core/peer/path.h"
+#include "core/peer/peer.h"
 #include "core/receive/arrive.h"
 #include "core/receive/permit.h"
 #include "core/receive/read.h"
 #include "core/receive/short.h"
+#include "core/send/announce.h"
 #include "core/send/opened.h"
 #include "core/send/outgoing.h"
 #include "core/send/short.h"
@@ -38,11 +40,95 @@
 #include "core/upcalls.h"
 #include "core/wire/wire.h"
 #include "input.h"
+#include "keyed.h"
 #include "strangers.h"
+#include "util/bytes.h"
 #include "util/hash/crc32c.h"
 #include "util/list.h"
 #include "util/map.h"
 #include "util/rare.h"
+
+/* ---- strangers --------------------------------------------------------------------------- */
+
+/* Answers to packets that no partner of ours has sent: no state is made for them. */
+
+static void swap_ends(const struct wire_packet *packet, struct wire_packet *answer)
+{
+	answer->h.src = packet->h.dst;
+	answer->h.dst = packet->h.src;
+	answer->h.token = packet->h.flags & WIRE_F_HELLO ? packet->hello.token : 0;
+	answer->h.number = packet->h.token;
+}
+
+/* For how long the incarnation has certainly not been here, microseconds. */
+static uint64_t gone_for_us(struct ripc_context *ctx, uint64_t incarnation)
+{
+	for (uint32_t i = 0; i < CLOSED_MAX; i++) {
+		if (ctx->closed[i].incarnation == incarnation)
+			return ctx->now_us - ctx->closed[i].closed_us;
+	}
+	return ctx->now_us - ctx->closed_floor_us;
+}
+
+void ripc__answer_gone(struct ripc_context *ctx, struct device *device,
+		const struct wire_packet *packet, const struct ripc__event *event)
+{
+	struct wire_packet answer = {.h.type = WIRE_GONE};
+
+	if (wire_is_unanswered(packet->h.type))
+		return; /* never answer an answer */
+	answer.value = gone_for_us(ctx, packet->h.dst);
+	swap_ends(packet, &answer);
+	ripc__stranger_send(ctx, device, event->from, &answer, event->len);
+}
+
+/* The proof is for whoever asks: for its context, or, where no hello tells that, its service. */
+void ripc__answer_retry(struct ripc_context *ctx, struct device *device,
+		const struct wire_packet *packet, const struct ripc__event *event)
+{
+	struct wire_packet answer = {.h.type = WIRE_RETRY};
+	uint64_t asker = packet->h.flags & WIRE_F_HELLO ? packet->hello.context : packet->h.src;
+
+	if (wire_is_unanswered(packet->h.type))
+		return;
+	swap_ends(packet, &answer);
+	answer.value = ripc__proof(ctx, asker, event->from->host, 0);
+	ctx->stats.retries++;
+	ripc__stranger_send(ctx, device, event->from, &answer, event->len);
+}
+
+/*
+ * Its sender may not be what its hello says, or may not send to us: both ends say so. A packet with
+ * a token is named by its token and its number, a hello by the token that it gives.
+ */
+void ripc__answer_refused(struct ripc_context *ctx, struct device *device,
+		const struct wire_packet *packet, const struct ripc__event *event)
+{
+	struct wire_packet answer = {.h.type = WIRE_ABORT, .value = WIRE_REFUSED};
+
+	swap_ends(packet, &answer);
+	answer.h.token = packet->h.token;
+	answer.h.number = packet->h.token ? packet->h.number : packet->hello.token;
+	ctx->stats.drop_token++;
+	ripc__stranger_send(ctx, device, event->from, &answer, event->len);
+}
+
+void ripc__answer_version(struct ripc_context *ctx, struct device *device,
+		const struct wire_packet *packet, const struct ripc__event *event)
+{
+	struct wire_packet answer = {.h = {.type = WIRE_ABORT, .src = packet->h.dst,
+		.dst = packet->h.src, .token = packet->h.token}, .value = 1u << WIRE_VERSION};
+
+	ctx->stats.drop_version++;
+	if (packet->h.type == WIRE_ABORT)
+		return;
+	/* Of a first packet, the token that it gives. */
+	if (event->len >= WIRE_HEADER + 8)
+		answer.h.number = get64((const uint8_t *)event->data + WIRE_HEADER);
+	ripc__stranger_send(ctx, device, event->from, &answer, event->len);
+}
+
+/* ---- input ------------------------------------------------------------------------------- */
 
 #define LATE_US 250000u /* what a packet may be late by, for all that is assumed here */
 
@@ -669,4 +755,84 @@ void ripc__input_event(struct ripc_context *ctx, struct device *device,
 	default:
 		break;
 	}
+}
+
+/* ---- keyed ------------------------------------------------------------------------------- */
+
+/* What follows for partners when a handshake has ended, or rights have changed. */
+
+/* A member has the same rights on all networks; a failure is of the network where it came. */
+static bool is_about(struct ripc_context *ctx, struct device *device,
+		const struct ripc__event *event, struct peer *peer)
+{
+	if (!event->status && ripc__sealed_same(peer->route, event->from))
+		return true;
+	return ripc__peer_device(ctx, peer) == device &&
+		device->ops->route.matches(device->port, peer->route, event->from);
+}
+
+/* Are questions or long messages on their way, which the partner may have accepted? */
+static bool may_answer(struct partner *partner)
+{
+	for_each_row(longs, partner) {
+		if (ripc__oldest_sent(longs) != longs->next)
+			return true;
+	}
+	return partner->n_asked;
+}
+
+/*
+ * May the partner's key still be its ID? A partner that has not said hello yet stays only if our
+ * service may send to it, if another handshake is under way, which may bring that right, or if it
+ * may answer what was sent before the right ended.
+ */
+static bool may_stay(struct partner *partner)
+{
+	return ripc__rights_judge(partner) && (partner->state == PARTNER_READY ||
+		!partner->barred || may_answer(partner) || ripc__refused_waits(partner));
+}
+
+/*
+ * A handshake has ended. If it has failed, or the partner's key may not be its ID any more, the
+ * partner is lost: what was not sent yet goes to the next holder of the ID, or fails. A partner
+ * that only lacks a right stays: messages under way go on, and replies may come (rights.h).
+ */
+void ripc__handshake_ended(struct ripc_context *ctx, struct device *device,
+		const struct ripc__event *event)
+{
+	ctx->walking = ctx->changed = true;
+	list_for_each_safe(node, &ctx->partners) {
+		struct partner *partner = list_entry(node, struct partner, node);
+		int status = event->status;
+
+		/*
+		 * Where the first of them has begun another handshake, all wait for that; where the
+		 * route has failed, for another one.
+		 */
+		if (!partner->peer || partner->dead || partner->peer->opening ||
+				partner->peer->broken ||
+				!is_about(ctx, device, event, partner->peer))
+			continue;
+		partner->refuses = false;
+		if (!status && !may_stay(partner))
+			status = -EACCES;
+		if (status)
+			ripc__partner_lost(partner, status, UINT64_MAX);
+	}
+	ctx->walking = false;
+}
+
+void ripc__rights_changed(struct ripc_context *ctx)
+{
+	ctx->walking = ctx->changed = true;
+	list_for_each_safe(node, &ctx->partners) {
+		struct partner *partner = list_entry(node, struct partner, node);
+
+		if (!partner->peer || partner->dead)
+			continue;
+		(void)ripc__rights_judge(partner);
+		if (partner->barred)
+			ctx->up->longs_go(partner); /* those that wait end */
+	}
+	ctx->walking = false;
 }

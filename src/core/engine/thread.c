@@ -4,7 +4,7 @@
  * for a tick of 1 ms; while one does, it only looks after the resolver's descriptors, and after a
  * while it parks. The thread never competes for a packet with a call that is there: a call that
  * comes kicks it out. Where event loops sleep on services' descriptors, it takes them over as soon
- * as no call waits, and sleeps on them in the kernel (readiness.c).
+ * as no call waits, and sleeps on them in the kernel (wait.c).
  */
 #include <errno.h>
 #include <poll.h>

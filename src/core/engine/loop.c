@@ -1,0 +1,543 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Calls enter a context and leave it: the lock, the clock, and a sleeper that must learn of what a
+ * call has made due.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "core/base/base.h"
+#include "core/group/heard.h"
+#include "core/keys/dir.h"
+#include "core/keys/sealed.h"
+#include "core/memory/pool.h"
+#include "core/net/backend.h"
+#include "core/objects.h"
+#include "core/partner/life.h"
+#include "core/partner/packet.h"
+#include "core/partner/partner.h"
+#include "core/partner/roam.h"
+#include "core/receive/arrive.h"
+#include "core/resolve/resolver.h"
+#include "core/send/cork.h"
+#include "core/send/ended.h"
+#include "core/send/opened.h"
+#include "core/send/outgoing.h"
+#include "enter.h"
+#include "input.h"
+#include "interrupt.h"
+#include "progress.h"
+#include "readiness.h"
+#include "reread.h"
+#include "summing.h"
+#include "util/hash/blocksum.h"
+#include "util/list.h"
+#include "util/rare.h"
+#include "util/system/cancel.h"
+#include "util/system/mutex.h"
+#include "util/system/thread.h"
+#include "util/ticks.h"
+#include "util/timers.h"
+#include "wait.h"
+
+#define MOMENT         4096u /* ticks: some microseconds at most; so long a clock is right */
+
+static bool is_single(const struct ripc_context *ctx)
+{
+	return ctx->cfg.flags & RIPC_SINGLE_THREAD;
+}
+
+void ripc__lock(struct ripc_context *ctx)
+{
+	if (!is_single(ctx))
+		ripc__mutex_lock(&ctx->lock);
+}
+
+void ripc__unlock(struct ripc_context *ctx)
+{
+	if (!is_single(ctx))
+		ripc__mutex_unlock(&ctx->lock);
+}
+
+void ripc__clock_read(struct ripc_context *ctx)
+{
+	ctx->now_us = ctx->env.now_us(ctx->env.arg);
+	ctx->read_at = ripc__ticks();
+}
+
+void ripc__lock_timely(struct ripc_context *ctx)
+{
+	ripc__lock(ctx);
+	ripc__clock_read(ctx);
+}
+
+RIPC__RARE void ripc__kick_reader(struct ripc_context *ctx)
+{
+	RIPC__HOLD_CANCEL;
+	struct device *device = atomic_load_explicit(&ctx->waits_on, memory_order_relaxed);
+
+	if (ctx->reader_kicked)
+		return;
+	ctx->reader_kicked = true;
+	if (device)
+		device->ops->net.wake(device->port);
+	else
+		ripc__kick(ctx->kick_fd);
+}
+
+int ripc__enter(struct ripc_context *ctx)
+{
+	if (!ripc__is_own(ctx))
+		return ripc__refusal(ctx);
+	ripc__lock_timely(ctx);
+	return 0;
+}
+
+int ripc__enter_hastily(struct ripc_context *ctx)
+{
+	if (!ripc__is_own(ctx))
+		return ripc__refusal(ctx);
+	ripc__lock(ctx);
+	if (!ctx->has_ticks || !ripc__ticks_within(ctx->read_at, MOMENT))
+		ripc__clock_read(ctx);
+	return 0;
+}
+
+static RIPC__RARE int leave_ended(struct ripc_context *ctx)
+{
+	ripc__leave(ctx);
+	return -ESHUTDOWN;
+}
+
+int ripc__enter_in(const struct ripc_service *service)
+{
+	int error = ripc__enter(service->ctx);
+
+	return error || !service->ended ? error : leave_ended(service->ctx);
+}
+
+int ripc__enter_in_hastily(const struct ripc_service *service)
+{
+	int error = ripc__enter_hastily(service->ctx);
+
+	return error || !service->ended ? error : leave_ended(service->ctx);
+}
+
+/* So what idle partners hold (links, descriptors) is given back where nothing else happens. */
+static uint64_t sweep_due(const struct ripc_context *ctx)
+{
+	uint64_t due;
+
+	if (list_empty(&ctx->partners))
+		return UINT64_MAX;
+	due = list_entry(ctx->partners.next, struct partner, node)->used_us + PARTNER_IDLE_US;
+	return due < ctx->next_sweep_us ? ctx->next_sweep_us : due;
+}
+
+/* When something is due that calls may have made due sooner than a sleeper knows. */
+static inline uint64_t soonest(const struct ripc_context *ctx)
+{
+	uint64_t next = ripc__timers_next(&ctx->timers);
+	uint64_t due = ripc__resolver_deadline(ctx->resolver);
+
+	next = due < next ? due : next;
+	if (!list_empty(&ctx->acks) && ctx->acks_due_us < next)
+		next = ctx->acks_due_us;
+	if (ctx->n_corked && ctx->corked_due_us < next)
+		next = ctx->corked_due_us;
+	if (ctx->pool_due_us < next && ripc__pool_is_large(ctx->pool))
+		next = ctx->pool_due_us;
+	return next;
+}
+
+/*
+ * Does somebody sleep until the deadline that it has computed? The progress thread only if it
+ * sleeps for long: while it ticks, a timer may be late by a tick.
+ */
+static inline bool is_slept(const struct ripc_context *ctx)
+{
+	return ctx->reader ? ctx->reader->asleep_on_port : ctx->thread_holds && ctx->thread_asleep;
+}
+
+static inline void wake_before(struct ripc_context *ctx, uint64_t due_us)
+{
+	if (ctx->reader && due_us < ctx->reader_until_us)
+		ripc__kick_reader(ctx);
+	else if (!ctx->reader && due_us < atomic_load(&ctx->thread_until_us))
+		ripc__thread_kick(ctx);
+}
+
+/* A sleeper must learn of a timer that is due earlier than it thinks. */
+void ripc__wake_for_timers(struct ripc_context *ctx)
+{
+	if (is_slept(ctx))
+		wake_before(ctx, soonest(ctx));
+}
+
+void ripc__wake_for_sweep(struct ripc_context *ctx)
+{
+	if (is_slept(ctx))
+		wake_before(ctx, sweep_due(ctx));
+}
+
+extern inline void ripc__leave(struct ripc_context *ctx)
+{
+	if (ctx->any_broken)
+		ripc__routes_mend(ctx);
+	if (ctx->changed && !list_empty(&ctx->waiters))
+		ripc__wake_ready(ctx);
+	if (is_single(ctx))
+		return;
+	if (is_slept(ctx))
+		wake_before(ctx, soonest(ctx));
+	ripc__mutex_unlock(&ctx->lock);
+}
+
+void ripc__enter_late(struct ripc_context *ctx)
+{
+	ripc__lock_timely(ctx);
+	if (ctx->is_shut)
+		ripc__pool_hold(ctx->pool, 1);
+}
+
+void ripc__leave_late(struct ripc_context *ctx)
+{
+	struct ripc__pool *pool = ctx->pool;
+
+	if (!ctx->is_shut) {
+		ripc__leave(ctx);
+		return;
+	}
+	ripc__unlock(ctx);
+	ripc__pool_drop(pool);
+}
+
+uint64_t ripc__next_deadline(struct ripc_context *ctx)
+{
+	uint64_t next = soonest(ctx), due = sweep_due(ctx);
+
+	return due < next ? due : next;
+}
+
+bool ripc__waiter_is_done(const struct waiter *waiter)
+{
+	return waiter->ready(waiter->arg) || waiter->signalled ||
+		(waiter->wakes && ripc__wake_pending(waiter->wakes));
+}
+
+void ripc__wake_ready(struct ripc_context *ctx)
+{
+	ctx->changed = false;
+	list_for_each(node, &ctx->waiters) {
+		struct waiter *waiter = list_entry(node, struct waiter, node);
+
+		if (!ripc__waiter_is_done(waiter))
+			continue;
+		if (waiter->asleep_on_port)
+			ripc__kick_reader(ctx);
+		else if (waiter->asleep_beside)
+			ripc__sleep_end(&waiter->sleep);
+	}
+}
+
+/* ---- progress ---------------------------------------------------------------------------- */
+
+/* The work: what has come, what is due, and what the resolver's sources say. */
+
+#define HOT_MOST       16u /* messages in a row after which a device is surely the hot one */
+#define HOT_ENOUGH     8u
+#define OTHERS_EVERY   256u /* of the looks at the hot device, one is at all */
+#define DUE_EVERY      8u  /* of the looks that find shorts, one runs the timers */
+#define DRAIN_LOOKS    64u /* while more keeps coming */
+#define POLL_LOOKS     8u  /* of one ripc_poll(), that more follow */
+#define POOL_TURN_US       1000000u /* idle memory goes back after one to two of these, */
+#define POOL_SOON_US       100000u  /* and in pieces, so far apart */
+
+struct device *ripc__hot_device(struct ripc_context *ctx)
+{
+	if (ctx->n_devices == 1)
+		return &ctx->devices[0];
+	return ctx->hot_run >= HOT_ENOUGH ? ctx->hot : NULL;
+}
+
+static void hot_update(struct ripc_context *ctx, struct device *device)
+{
+	if (ctx->hot != device && !ctx->hot_run)
+		ctx->hot = device;
+	else if (ctx->hot != device)
+		ctx->hot_run = ctx->hot_run > 4 ? ctx->hot_run - 4 : 0;
+	else if (ctx->hot_run < HOT_MOST)
+		ctx->hot_run++;
+}
+
+int ripc__device_progress(struct ripc_context *ctx, struct device *device)
+{
+	struct ripc__event events[RIPC_EVENTS_MAX];
+	bool waited_on = atomic_load_explicit(&ctx->waits_on, memory_order_relaxed) == device;
+	int n = waited_on ? 0 : device->ops->datagrams.poll(device->port, events,
+		RIPC_EVENTS_MAX, ctx->polls_all);
+
+	if (n > 0)
+		hot_update(ctx, device);
+	for (int i = 0; i < n; i++) {
+		if (events[i].kind == RIPC_EV_DATAGRAM) {
+			ripc__input(ctx, device, &events[i]);
+			device->ops->datagrams.release(device->port, events[i].handle);
+		} else if (events[i].kind == RIPC_EV_MANY) {
+			ripc__heard_input(ctx, device, &events[i]);
+			device->ops->datagrams.release(device->port, events[i].handle);
+		} else {
+			ripc__input_event(ctx, device, &events[i]);
+		}
+	}
+	if (ctx->arriving)
+		ripc__arrivals_settle(ctx);
+	return n > 0 ? n : 0;
+}
+
+int ripc__timers_progress(struct ripc_context *ctx)
+{
+	int work = 0;
+
+	if (ripc__timers_next(&ctx->timers) <= ctx->now_us)
+		work += ripc__timers_run(&ctx->timers, ctx->now_us, ctx);
+	if (ctx->now_us >= ctx->next_sweep_us)
+		ripc__partners_sweep(ctx);
+	if (ctx->now_us >= ctx->pool_due_us)
+		ctx->pool_due_us = ctx->now_us +
+			(ripc__pool_turn(ctx->pool) ? POOL_SOON_US : POOL_TURN_US);
+	if (ctx->any_broken)
+		ripc__routes_mend(ctx);
+	if (ctx->retry_us <= ctx->now_us)
+		ripc__routes_retry(ctx);
+	if (ctx->n_corked && ctx->corked_due_us <= ctx->now_us)
+		ripc__corked_flush(ctx);
+	if (ctx->acks_due_us <= ctx->now_us && !list_empty(&ctx->acks))
+		ripc__acks_flush(ctx);
+	return work;
+}
+
+int ripc__resolver_progress(struct ripc_context *ctx)
+{
+	ctx->resolver_us = ctx->now_us;
+	return ripc__resolver_step(ctx->resolver, ctx->now_us);
+}
+
+/* only: just at this device; NULL: at all. */
+static int devices_progress(struct ripc_context *ctx, struct device *only)
+{
+	int work = 0;
+
+	if (only)
+		return ripc__device_progress(ctx, only);
+	for (uint32_t i = 0; i < ctx->n_devices; i++)
+		work += ripc__device_progress(ctx, &ctx->devices[i]);
+	return work;
+}
+
+int ripc__due_progress(struct ripc_context *ctx, int work)
+{
+	work += ripc__timers_progress(ctx);
+	if (work == 0 && !list_empty(&ctx->acks))
+		ripc__acks_flush(ctx);
+	if ((!ctx->thread_runs && ctx->now_us - ctx->resolver_us >= THREAD_TICK_US) ||
+			ripc__resolver_deadline(ctx->resolver) <= ctx->now_us)
+		work += ripc__resolver_progress(ctx);
+	return work;
+}
+
+int ripc__progress(struct ripc_context *ctx)
+{
+	return ripc__due_progress(ctx, devices_progress(ctx, NULL));
+}
+
+bool ripc__ports_drain(struct ripc_context *ctx)
+{
+	if (atomic_load_explicit(&ctx->waits_on, memory_order_relaxed)) {
+		ripc__kick_reader(ctx);
+		return false;
+	}
+	ctx->polls_all = true;
+	for (uint32_t i = 0; i < DRAIN_LOOKS && devices_progress(ctx, NULL); i++)
+		;
+	ctx->polls_all = false;
+	return true;
+}
+
+int ripc__look(struct ripc_context *ctx, uint32_t times)
+{
+	bool at_all = ++ctx->hot_looks % OTHERS_EVERY == 0 || ctx->reads.n || ctx->writes.n;
+	struct device *hot = at_all ? NULL : ripc__hot_device(ctx);
+	int work = devices_progress(ctx, hot);
+
+	for (uint32_t i = 1; hot && work == 0 && i < times; i++)
+		work = ripc__device_progress(ctx, hot);
+	if (work && ctx->n_busy == 0 && ctx->hot_looks % DUE_EVERY)
+		return work;
+	return ripc__due_progress(ctx, work);
+}
+
+int ripc__poll(struct ripc_context *ctx)
+{
+	int work, more;
+
+	ripc__activity_count(ctx);
+	if (ctx->ports_fd >= 0 && !ctx->reader)
+		ripc__kick_drain(ctx->kick_fd);
+	work = more = ripc__progress(ctx);
+	/* Once more after the last: so that its descriptor is not readable for what is done. */
+	for (uint32_t i = 0; ctx->ports_fd >= 0 && more && i < POLL_LOOKS; i++)
+		work += more = ripc__progress(ctx);
+	ripc__ports_leave(ctx);
+	return work;
+}
+
+/* ---- reread ------------------------------------------------------------------------------ */
+
+/*
+ * See reread.h. Two readings may go on at the same time, one by a call and one by the thread: what
+ * began later counts, whichever ends first.
+ */
+
+static int read_dir(struct ripc_context *ctx, struct key_dir *found, char why[KEY_WHY])
+{
+	ripc__point(ctx, "in_keys");
+	return ripc__key_dir_read(ctx->cfg.keys, NULL, found, why);
+}
+
+static int use(struct ripc_context *ctx, int error, struct key_dir *found, char why[KEY_WHY])
+{
+	error = error ? error : ripc__seal_renew(ctx, found, why);
+	if (error)
+		ripc__log(ctx, RIPC_LOG_WARN, "keys: nothing is changed: %s", why);
+	return error;
+}
+
+int ripc__reread(struct ripc_context *ctx)
+{
+	uint64_t number = ++ctx->reread.begun;
+	struct key_dir found;
+	char why[KEY_WHY];
+	int error;
+
+	ripc__leave(ctx);
+	error = read_dir(ctx, &found, why);
+	ripc__lock_timely(ctx); /* not ripc__enter(): ripc_close() may have begun */
+	if (number > ctx->reread.used) {
+		ctx->reread.used = number;
+		error = use(ctx, error, &found, why);
+	}
+	ripc__key_dir_wipe(&found);
+	return error;
+}
+
+static void *reread_main(void *arg)
+{
+	struct ripc_context *ctx = arg;
+
+	ripc__lock_timely(ctx);
+	(void)ripc__reread(ctx);
+	ctx->reread.ended = true;
+	ripc__leave(ctx);
+	return NULL;
+}
+
+/* Where the application wants no threads. */
+static void reread_here(struct ripc_context *ctx)
+{
+	struct key_dir found;
+	char why[KEY_WHY];
+	int error = read_dir(ctx, &found, why);
+
+	(void)use(ctx, error, &found, why);
+	ripc__key_dir_wipe(&found);
+}
+
+void ripc__reread_begin(struct ripc_context *ctx)
+{
+	RIPC__HOLD_CANCEL;
+	int error;
+
+	if (ctx->cfg.flags & RIPC_NO_THREAD) {
+		reread_here(ctx);
+		return;
+	}
+	if (ctx->reread.runs && !ctx->reread.ended) {
+		ripc__log(ctx, RIPC_LOG_WARN, "keys: %s: the file system has not answered for a "
+			"minute: nothing is changed until it does", ctx->cfg.keys);
+		return;
+	}
+	ripc__reread_end(ctx);
+	error = ripc__thread_make(&ctx->reread.thread, reread_main, ctx);
+	ctx->reread.runs = error == 0;
+	if (error)
+		ripc__log(ctx, RIPC_LOG_WARN, "keys: %s is not read: no thread can be made: %s",
+			ctx->cfg.keys, strerror(error));
+}
+
+void ripc__reread_end(struct ripc_context *ctx)
+{
+	if (ctx->reread.runs)
+		pthread_join(ctx->reread.thread, NULL);
+	ctx->reread.runs = ctx->reread.ended = false;
+}
+
+/* ---- summing ----------------------------------------------------------------------------- */
+
+/* The checksum of a message that its receiver reads meanwhile, computed without the lock. */
+
+/* Neither other threads nor the devices wait for it. False: the message has ended meanwhile. */
+static bool sum_part(struct outgoing *outgoing, const struct iovec *part, uint64_t start,
+		uint64_t *sum)
+{
+	struct ripc_context *ctx = outgoing->message.ctx;
+
+	ctx->n_away++;
+	ripc__leave(ctx);
+	ripc__point(ctx, "in_summing");
+	*sum += ripc__blocksum(part->iov_base, part->iov_len, start);
+	ripc__lock_timely(ctx);
+	ctx->n_away--;
+	ctx->changed |= ctx->closing; /* ripc_close() waits for this thread */
+	ripc__progress(ctx);
+	return outgoing->state == OUT_ACTIVE || outgoing->state == OUT_WAITING;
+}
+
+static bool sum_all(struct outgoing *outgoing, uint64_t *sum)
+{
+	uint64_t carried = ripc__opened_carried(outgoing), start = 0;
+
+	for (uint32_t i = 0; i < outgoing->n_items; start += outgoing->items[i++].iov_len) {
+		const struct iovec *item = &outgoing->items[i];
+		struct iovec part = {.iov_base = item->iov_base};
+
+		for (size_t at = 0; start >= carried && at < item->iov_len; at += part.iov_len) {
+			part.iov_base = (char *)item->iov_base + at;
+			part.iov_len = item->iov_len - at < READ_BYTES ? item->iov_len - at :
+				READ_BYTES;
+			if (!sum_part(outgoing, &part, start + at, sum))
+				return false;
+		}
+	}
+	return true;
+}
+
+void ripc__sum_follows(struct outgoing *outgoing)
+{
+	struct fence fence = {.outgoing = outgoing};
+	bool is_awaited = outgoing->opened && outgoing->opened->is_summing;
+	uint64_t sum = 0;
+
+	if (is_awaited) /* so it does not end before we are done with its items */
+		list_append(&outgoing->fencing, &fence.node);
+	if (is_awaited && sum_all(outgoing, &sum)) {
+		outgoing->sum = ripc__blocksum_told(sum);
+		outgoing->summed = true;
+	}
+	outgoing->sums = false;
+	if (!is_awaited)
+		return;
+	if (outgoing->summed && outgoing->state == OUT_ACTIVE && outgoing->opened)
+		ripc__outgoing_tell(outgoing);
+	ripc__fence_lift(&fence);
+}
