@@ -356,7 +356,7 @@ static void branch(struct program *program, uint16_t code, uint32_t k, uint8_t y
 
 /*
  * A digest has the same bits, of all IDs that it names; its first byte has the lowest ones. Those
- * of our kin pass: their number says how many contexts there are (core/resolve/digest.c).
+ * of our kin pass: their number says how many contexts there are (core/resolve/publish.c).
  */
 static void look_at_digest(struct program *program, const struct filter *filter)
 {

@@ -51,7 +51,7 @@
  *
  * A partner's host is asked for a hint where the network gives none: Linux sends one ICMP message a
  * second to a destination, and others drop them all. Any process there knows from its kernel
- * whether the partner's name is bound (resolve/presence.c). One context is asked for once, whatever
+ * whether the partner's name is bound (resolve/lookup.c). One context is asked for once, whatever
  * services of it are waited for, and ever more seldom while it is silent.
  *
  * Design notes. An inquiry goes on to its end though the peer answers: so that hints in numbers

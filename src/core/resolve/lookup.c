@@ -25,9 +25,11 @@
 
 #include "asking.h"
 #include "cache.h"
+#include "core/base/budget.h"
 #include "core/net/backend.h"
 #include "core/wire/record.h"
 #include "lookup.h"
+#include "presence.h"
 #include "publish.h"
 #include "resolver.h"
 #include "resolver_internal.h"
@@ -36,9 +38,253 @@
 #include "util/system/cancel.h"
 #include "util/timers.h"
 
+/* ---- cache ------------------------------------------------------------------------------- */
+
+/* What lookups have found, kept for a while. */
+
+#define CACHE_MAX    65536u
+#define FOUND_US     60000000u /* a found record is used for so long without asking */
+#define NOBODY_US    1000000u
+#define DENIED_US    200000u   /* no notice ends this, and to ask an exact source is cheap */
+
+void ripc__cached_free(struct ripc__resolver *resolver, struct cached *cached)
+{
+	ripc__map_remove(&resolver->cache, cached->id);
+	list_remove(&cached->node);
+	free(cached);
+}
+
+void ripc__cache_forget(struct ripc__resolver *resolver, uint64_t id)
+{
+	struct cached *cached = ripc__map_get(&resolver->cache, id);
+
+	if (cached)
+		ripc__cached_free(resolver, cached);
+}
+
+static size_t addrs_len(const struct wire_record *record)
+{
+	size_t len = 0;
+
+	for (uint32_t i = 0; i < record->n_addrs; i++)
+		len += 2u + record->addrs[i].len;
+	return len;
+}
+
+static uint8_t source_named(const struct ripc__resolver *resolver, const char *name)
+{
+	uint8_t i = 0;
+
+	while (i + 1u < resolver->n_sources && resolver->sources[i].ops->name != name)
+		i++;
+	return i;
+}
+
+static void cached_fill(const struct ripc__resolver *resolver, struct cached *cached,
+		const struct ripc__answer *answer)
+{
+	const struct wire_record *record = &answer->record;
+	uint8_t *at = cached->addrs;
+
+	cached->incarnation = record->incarnation;
+	cached->stamp = record->stamp;
+	cached->host_identity = record->host;
+	cached->context = record->context;
+	cached->proof = answer->proof;
+	cached->source = source_named(resolver, answer->source);
+	cached->local = answer->local;
+	memcpy(cached->host, answer->host, sizeof(cached->host));
+	cached->n_addrs = (uint8_t)record->n_addrs;
+	for (uint32_t i = 0; i < record->n_addrs; i++) {
+		*at++ = record->addrs[i].backend;
+		*at++ = record->addrs[i].len;
+		memcpy(at, record->addrs[i].blob, record->addrs[i].len);
+		at += record->addrs[i].len;
+	}
+}
+
+void ripc__cached_answer(const struct ripc__resolver *resolver, const struct cached *cached,
+		struct ripc__answer *answer)
+{
+	struct wire_record *record = &answer->record;
+	const uint8_t *at = cached->addrs;
+
+	*answer = (struct ripc__answer){.proof = cached->proof, .local = cached->local,
+		.source = resolver->sources[cached->source].ops->name};
+	memcpy(answer->host, cached->host, sizeof(answer->host));
+	record->id = cached->id;
+	record->incarnation = cached->incarnation;
+	record->stamp = cached->stamp;
+	record->host = cached->host_identity;
+	record->context = cached->context;
+	record->n_addrs = cached->n_addrs;
+	for (uint32_t i = 0; i < record->n_addrs; i++) {
+		record->addrs[i].backend = *at++;
+		record->addrs[i].len = *at++;
+		memcpy(record->addrs[i].blob, at, record->addrs[i].len);
+		at += record->addrs[i].len;
+	}
+}
+
+bool ripc__cached_differs(const struct cached *cached, uint64_t incarnation, bool registered)
+{
+	return (cached->exists && cached->incarnation == incarnation) != registered;
+}
+
+void ripc__cache_store(struct ripc__resolver *resolver, uint64_t id,
+		const struct ripc__answer *answer)
+{
+	struct cached *old = ripc__map_get(&resolver->cache, id);
+	struct cached *cached = calloc(1, sizeof(*cached) +
+		(answer ? addrs_len(&answer->record) : 0));
+
+	if (old && cached)
+		cached->hint_us = old->hint_us;
+	if (old)
+		ripc__cached_free(resolver, old);
+	if (!cached)
+		return;
+	if (resolver->cache.count >= CACHE_MAX)
+		ripc__cached_free(resolver,
+			list_entry(resolver->cache_order.next, struct cached, node));
+	cached->id = id;
+	cached->exists = answer;
+	cached->expires_us = resolver->now_us + (answer ? FOUND_US :
+		resolver->exact < 0 ? NOBODY_US : DENIED_US);
+	if (answer)
+		cached_fill(resolver, cached, answer);
+	cached->host_heard = (uint32_t)(resolver->now_us >> 10);
+	if (ripc__map_put(&resolver->cache, id, cached)) {
+		free(cached);
+		return;
+	}
+	list_append(&resolver->cache_order, &cached->node);
+}
+
+void ripc__cache_close(struct ripc__resolver *resolver)
+{
+	while (!list_empty(&resolver->cache_order))
+		ripc__cached_free(resolver, list_entry(resolver->cache_order.next, struct cached,
+			node));
+}
+
+/* ---- presence ---------------------------------------------------------------------------- */
+
+/*
+ * Questions to one host about a service that was found there and is silent. The kernel of that
+ * host knows whether the name is still bound, and any process there can say it: NOBODY, definite,
+ * or the RECORD of another context. Neither is believed, nor changes what the cache has: the owner
+ * is told, and asks the silent context itself.
+ *
+ * A question is sent once. The caller may ask again; a budget bounds the questions of all callers.
+ */
+
+#define PRESENCES_MAX    1024u
+#define PATIENCE_US      1000000u /* an answer that comes later is of no use */
+#define ASKED_PER_SECOND 200u
+#define ASKED_AT_ONCE    200u
+#define ASKED_SHARE      2u
+
+struct presence {
+	struct asked asked;
+	struct list node; /* resolver->presences.all */
+	struct ripc__presence public;
+};
+
+static void presence_free(struct ripc__resolver *resolver, struct presence *presence)
+{
+	ripc__asked_end(resolver, &presence->asked);
+	ripc__timer_stop(&resolver->timers, &presence->asked.timer);
+	ripc__timers_return(resolver);
+	list_remove(&presence->node);
+	resolver->presences.n--;
+	free(presence);
+}
+
+static void fire(void *owner, struct ripc__timer *timer)
+{
+	presence_free(owner, list_entry(timer, struct presence, asked.timer));
+}
+
+static struct presence *presence_alloc(struct ripc__resolver *resolver,
+		const struct ripc__presence *wanted)
+{
+	struct presence *presence;
+
+	if (resolver->presences.n == PRESENCES_MAX)
+		return NULL;
+	presence = calloc(1, sizeof(*presence));
+	if (!presence)
+		return NULL;
+	*presence = (struct presence){.asked = {.kind = ASKED_PRESENCE, .id = wanted->id,
+		.timer.fire = fire}, .public = *wanted};
+	if (ripc__timers_borrow(resolver))
+		goto err_free;
+	if (ripc__asked_begin(resolver, &presence->asked))
+		goto err_return_timer;
+	list_append(&resolver->presences.all, &presence->node);
+	resolver->presences.n++;
+	return presence;
+err_return_timer:
+	ripc__timers_return(resolver);
+err_free:
+	free(presence);
+	return NULL;
+}
+
+bool ripc__resolver_presence(struct ripc__resolver *resolver, const struct ripc__presence *wanted,
+		const uint8_t host[16], uint64_t now_us)
+{
+	RIPC__HOLD_CANCEL;
+	struct presence *presence;
+
+	resolver->now_us = now_us;
+	if (!ripc__budget_spend(&resolver->presences.budget, host, now_us, 1))
+		return false;
+	presence = presence_alloc(resolver, wanted);
+	if (!presence)
+		return false;
+	if (!ripc__ask_one_host(resolver, &presence->asked, host)) {
+		presence_free(resolver, presence);
+		return false;
+	}
+	ripc__timer_set(&resolver->timers, &presence->asked.timer, now_us + PATIENCE_US);
+	return true;
+}
+
+void ripc__presence_answered(struct ripc__resolver *resolver, struct asked *asked,
+		const struct heard *heard)
+{
+	struct presence *presence = list_entry(asked, struct presence, asked);
+	const struct ripc__presence public = presence->public;
+	const struct ripc__resolver_owner *owner = &resolver->owner;
+	const struct wire_record *record = &heard->packet->record;
+	bool is_absent = heard->packet->type == WIRE_NOBODY ? heard->packet->definite :
+		record->incarnation != public.incarnation && record->context != public.context;
+
+	presence_free(resolver, presence);
+	if (is_absent)
+		owner->absent(owner->arg, &public);
+}
+
+void ripc__presences_open(struct ripc__resolver *resolver)
+{
+	list_init(&resolver->presences.all);
+	ripc__budget_init(&resolver->presences.budget, ASKED_PER_SECOND, ASKED_AT_ONCE,
+		ASKED_SHARE, (uint64_t[2]){resolver->home_key, resolver->home_key});
+}
+
+void ripc__presences_close(struct ripc__resolver *resolver)
+{
+	while (!list_empty(&resolver->presences.all))
+		presence_free(resolver, list_entry(resolver->presences.all.next, struct presence,
+			node));
+}
+
+/* ---- lookup ------------------------------------------------------------------------------ */
+
 #define LOOKUPS_MAX  4096u
 #define GAP_MAX_US   160000u   /* between questions: whoever registers late is found by several */
-#define PATIENCE_US  1000000u  /* until nobody is taken to have the ID */
 #define HOME_ALONE_US 200000u  /* so long only this host is asked, where the name is bound */
 #define LINGER_US    200000u
 #define HINT_US      100000u   /* hints of others do not make us ask more often, per ID */

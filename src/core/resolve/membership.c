@@ -2,7 +2,7 @@
 /*
  * Memberships: the groups that services here have joined. A group has any number of members, so
  * nobody is asked before a service joins: its name on this host is bound, the exact source lists
- * the service, and everybody is told by NOTICES notices, and then by digests (digest.c). These are
+ * the service, and everybody is told by NOTICES notices, and then by digests (publish.c). These are
  * more than of a registration, which is found when it is asked for: nobody asks for a new member
  * that he has not heard of. Questions about the group are answered with one record for each member
  * (answer.c).

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Questions to a partner's host: is the partner still there? (presence.c) */
+/* Questions to a partner's host: is the partner still there? (lookup.c) */
 #ifndef RIPC_RESOLVE_PRESENCE_H
 #define RIPC_RESOLVE_PRESENCE_H
 

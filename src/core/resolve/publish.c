@@ -3,7 +3,7 @@
  * Registrations: IDs that live here. A well-known ID is asked for first, ROUNDS_FIRST times, where
  * a source that asks hosts is not exact; if nobody answers, its name on this host is taken (from a
  * holder that is silent for ROUNDS_TAKING more, by force), then the exact source decides, if there
- * is one, and everybody is told, at once, and once more; then digests (digest.c) name the ID, but
+ * is one, and everybody is told, at once, and once more; then digests (publish.c) name the ID, but
  * where a name was taken by force its notices go on, since its last holder may hear only these.
  *
  * Where the exact source has another holder, that one is asked: if it answers, it keeps the ID. A
@@ -27,6 +27,7 @@
 #include "core/net/backend.h"
 #include "core/wire/record.h"
 #include "digest.h"
+#include "heal.h"
 #include "publish.h"
 #include "resolver.h"
 #include "resolver_internal.h"
@@ -34,6 +35,230 @@
 #include "util/map.h"
 #include "util/system/cancel.h"
 #include "util/timers.h"
+
+/* ---- digest ------------------------------------------------------------------------------ */
+
+/*
+ * Digests. Registrations of this context are announced again and again, so that two made on both
+ * sides of a parted network learn of each other when it heals, and so that a service that has
+ * moved, or joined a group, is noticed by those who missed the notice. One datagram names up to
+ * WIRE_NAMED_MAX registrations; where there are more, datagrams that name equally many go out in
+ * equal gaps. Each names those that were named longest ago.
+ *
+ * Where few contexts are, each registration is named each LEAST_US. Where more are, the gaps
+ * grow, up to ANNOUNCE_US, so that all together send a digest each SPACE_US, about. How many
+ * there are is estimated by our kin: contexts whose number has the last bits of ours, one in
+ * WIRE_DIGEST_KIN. The filters of sources (resolvers/inet.c) let their digests pass, whatever
+ * they name.
+ *
+ * A context that has registered lately goes on each LEAST_US for FRESH_US, unless many others do
+ * so: a network may be parted for so long before other hosts notice that (publish.c). Then a context
+ * calls for the digests of all, which come within SPREAD_US, beside those that are due.
+ *
+ * The first digest goes out after a random part of LEAST_US, half of it at least: contexts that
+ * begin together do not fill the queues of their receivers each time together.
+ */
+
+#define LEAST_US 4000000u
+#define SPACE_US 312500u
+#define SPREAD_US 1500000u
+#define CROWD     3u  /* kin that speak within CROWD_US after a registration: many begin */
+#define CROWD_US  10000000u
+#define CALLED_MAX 40u /* registrations that a call makes a context name: over IPv4 and IPv6
+                          they take no more than 1.5 times the bytes of the call */
+#define CALLED_KIN 64u /* where more kin are heard after a call, too many follow it */
+
+/* Datagrams for all that is registered here. */
+static uint32_t digests(const struct ripc__resolver *resolver)
+{
+	return (resolver->digest.n + WIRE_NAMED_MAX - 1) / WIRE_NAMED_MAX;
+}
+
+/* Whose record has the incarnation. */
+static uint64_t service_of(const struct digested *digested)
+{
+	return wire_is_group(digested->id) ?
+		list_entry(digested, struct digested_member, digested)->service : digested->id;
+}
+
+/* Names the next n. A service that ends has no record any more, and is not named. */
+static void tell(struct ripc__resolver *resolver, uint32_t n)
+{
+	const struct ripc__resolver_owner *owner = &resolver->owner;
+	uint8_t named[WIRE_NAMED_MAX * WIRE_NAMED_LEN];
+	struct wire_resolve packet = {.type = WIRE_DIGEST, .asker = owner->context,
+		.named = named};
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct list *node = list_pop(&resolver->digest.all);
+		const struct digested *digested = list_entry(node, struct digested, node);
+		struct wire_record record;
+
+		list_append(&resolver->digest.all, node);
+		if (owner->record(owner->arg, service_of(digested), &record) == 0)
+			wire_named_put(named, packet.n_named++, digested->id, record.incarnation);
+	}
+	if (packet.n_named)
+		ripc__send_notice(resolver, &packet);
+}
+
+/* Kin heard within the last us. */
+static uint32_t kin_within(const struct ripc__resolver *resolver, uint64_t us)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < KIN_MAX; i++) {
+		uint64_t heard_us = resolver->digest.kin[i].heard_us;
+
+		n += heard_us && resolver->now_us < heard_us + us;
+	}
+	return n;
+}
+
+/*
+ * Have we registered lately, and did few others do so at that time? Kin that were known before
+ * speak once in ANNOUNCE_US or so.
+ */
+static bool is_fresh(struct ripc__resolver *resolver)
+{
+	uint64_t since_us = resolver->now_us - resolver->digest.fresh_us;
+	uint32_t n = kin_within(resolver, since_us);
+	uint32_t n_before = kin_within(resolver, 2 * ANNOUNCE_US);
+
+	n_before = n_before > n ? n_before - n : 0;
+	if (since_us > FRESH_US || (since_us < CROWD_US && n >= CROWD + n_before / 6))
+		resolver->digest.fresh_us = 0;
+	return resolver->digest.fresh_us;
+}
+
+/* Contexts in the network, an estimate; or hosts, where each is asked by itself. */
+static uint32_t contexts(struct ripc__resolver *resolver)
+{
+	uint32_t n_kin = is_fresh(resolver) ? 0 : kin_within(resolver, 2 * ANNOUNCE_US);
+	uint32_t n = n_kin ? n_kin * WIRE_DIGEST_KIN : 1, n_peers = ripc__peers_of(resolver);
+
+	return n > n_peers ? n : n_peers;
+}
+
+/* How long it takes to name all once. */
+static uint64_t period(struct ripc__resolver *resolver)
+{
+	uint64_t us = (uint64_t)SPACE_US * contexts(resolver) * digests(resolver);
+
+	if (us > ANNOUNCE_US || resolver->exact >= 0)
+		return ANNOUNCE_US;
+	return us < LEAST_US ? LEAST_US : us;
+}
+
+void ripc__digest_heard(struct ripc__resolver *resolver, uint64_t context)
+{
+	uint32_t oldest = 0;
+
+	if ((context ^ resolver->owner.context) % WIRE_DIGEST_KIN)
+		return;
+	resolver->digest.n_called++;
+	for (uint32_t i = 0; i < KIN_MAX; i++) {
+		if (resolver->digest.kin[i].context == context) {
+			oldest = i;
+			break;
+		}
+		if (resolver->digest.kin[i].heard_us < resolver->digest.kin[oldest].heard_us)
+			oldest = i;
+	}
+	resolver->digest.kin[oldest].context = context;
+	resolver->digest.kin[oldest].heard_us = resolver->now_us;
+}
+
+/* Others may have been heard since the timer was set: then there is more time. */
+static void digest_fire(void *owner, struct ripc__timer *timer)
+{
+	struct ripc__resolver *resolver = owner;
+	uint32_t n = digests(resolver);
+	uint64_t gap_us = period(resolver) / n, told_us = resolver->digest.told_us;
+
+	if (!told_us || resolver->now_us >= told_us + gap_us) {
+		tell(resolver, (resolver->digest.n + n - 1) / n);
+		resolver->digest.told_us = told_us = resolver->now_us;
+	}
+	ripc__timer_set(&resolver->timers, timer, told_us + gap_us);
+}
+
+static void called_fire(void *owner, struct ripc__timer *timer)
+{
+	struct ripc__resolver *resolver = owner;
+
+	(void)timer;
+	if (resolver->digest.n_called <= CALLED_KIN)
+		tell(resolver, resolver->digest.n < CALLED_MAX ? resolver->digest.n : CALLED_MAX);
+}
+
+void ripc__digest_init(struct ripc__resolver *resolver)
+{
+	list_init(&resolver->digest.all);
+	resolver->digest.timer.fire = digest_fire;
+	resolver->digest.called.fire = called_fire;
+}
+
+void ripc__digest_called(struct ripc__resolver *resolver)
+{
+	const struct ripc__resolver_owner *owner = &resolver->owner;
+
+	if (!resolver->digest.n)
+		return;
+	resolver->digest.n_called = 0;
+	ripc__timer_set(&resolver->timers, &resolver->digest.called,
+		resolver->now_us + owner->random(owner->arg) % SPREAD_US);
+}
+
+/* Is the next digest due soon enough for a new registration? */
+static bool is_due_soon(const struct ripc__resolver *resolver)
+{
+	const struct ripc__timer *timer = &resolver->digest.timer;
+
+	return timer->index && timer->at_us <= resolver->now_us + LEAST_US;
+}
+
+/* What the clock on the wall shows is in the record of a service that registers. */
+static void look_at_clock(struct ripc__resolver *resolver, const struct digested *digested)
+{
+	const struct ripc__resolver_owner *owner = &resolver->owner;
+	struct wire_record record;
+
+	resolver->digest.since_us = resolver->now_us;
+	if (owner->record(owner->arg, service_of(digested), &record) == 0)
+		resolver->digest.clock_ns = (int64_t)record.stamp -
+			(int64_t)resolver->now_us * 1000;
+}
+
+void ripc__digest_add(struct ripc__resolver *resolver, struct digested *digested)
+{
+	const struct ripc__resolver_owner *owner = &resolver->owner;
+	uint64_t us = resolver->exact < 0 ? LEAST_US : ANNOUNCE_US;
+
+	list_append(&resolver->digest.all, &digested->node);
+	if (resolver->digest.n++ == 0)
+		look_at_clock(resolver, digested);
+	if (resolver->exact < 0)
+		resolver->digest.fresh_us = resolver->now_us;
+	if (is_due_soon(resolver) || (resolver->exact >= 0 && resolver->digest.n > 1))
+		return;
+	resolver->digest.told_us = 0;
+	ripc__timer_set(&resolver->timers, &resolver->digest.timer, resolver->now_us + us / 2 +
+		owner->random(owner->arg) % (us / 2));
+}
+
+void ripc__digest_remove(struct ripc__resolver *resolver, struct digested *digested)
+{
+	if (list_empty(&digested->node))
+		return;
+	list_remove(&digested->node);
+	if (--resolver->digest.n)
+		return;
+	ripc__timer_stop(&resolver->timers, &resolver->digest.timer);
+	ripc__timer_stop(&resolver->timers, &resolver->digest.called);
+}
+
+/* ---- publish ----------------------------------------------------------------------------- */
 
 #define TAKING_US     100000u /* between the questions to the holder of a name on this host */
 #define ROUNDS_TAKING 5u      /* such a holder may wait for a processor, or have many questions */
@@ -628,4 +853,214 @@ void ripc__publications_close(struct ripc__resolver *resolver)
 		publication_free(resolver, publication);
 		at = 0; /* removing moves entries */
 	}
+}
+
+/* ---- heal -------------------------------------------------------------------------------- */
+
+/*
+ * Noticing that a parted network is whole again. While it is parted, an ID can be registered on
+ * both sides. Digests show that in the end, but in a large network each context sends one a
+ * minute only.
+ *
+ * Each context remembers the hosts whose digests it hears: those of its kin (publish.c), and
+ * others by chance. A digest of a host that was silent for SILENT_US, or never heard, makes it
+ * ask how old a registration there is. A young one says that a program was started there. Another
+ * one can say that we missed what came before (is_missed): the context calls for the digests of
+ * all. The call is a question for all IDs, relayed as it were, by multicast: it passes every
+ * filter. Each context that has registered something answers it by its digests, soon and at a
+ * random time.
+ *
+ * All that outsiders and lost digests can bring about is a call each CALL_GAP_US, and soon each
+ * CALL_MOST_US, at most, and so one digest more of each context. With more than HOSTS_MAX hosts
+ * others are not looked after.
+ */
+
+#define CALL_US     800000u   /* from half of it on, at random: others may hear nothing yet, and kin
+                                 of ours hear the same digest */
+#define CALL_GAP_US 20000000u  /* between calls, and twice as long after each that follows soon, */
+#define CALL_MOST_US 320000000u /* up to this */
+#define CALM_US     600000000u /* without a call */
+#define PATIENCE_US 1000000u  /* an answer that comes later is of no use */
+#define YOUNG_US    5000000 /* a registration whose first digest may still be under way */
+
+/* ---- the call ---------------------------------------------------------------------------- */
+
+/* A call so soon after another one counts for nobody. */
+static bool is_too_soon(const struct ripc__resolver *resolver)
+{
+	uint64_t called_us = resolver->heal.called_us;
+
+	return called_us && resolver->now_us < called_us + resolver->heal.gap_us;
+}
+
+/* Where digests get lost, there are calls for nothing: the gaps between them grow. */
+static void note_call(struct ripc__resolver *resolver)
+{
+	uint64_t called_us = resolver->heal.called_us, gap_us = 2 * resolver->heal.gap_us;
+
+	if (!called_us || resolver->now_us > called_us + CALM_US)
+		gap_us = CALL_GAP_US;
+	resolver->heal.gap_us = gap_us < CALL_MOST_US ? gap_us : CALL_MOST_US;
+	resolver->heal.called_us = resolver->now_us;
+}
+
+static void call_soon(struct ripc__resolver *resolver)
+{
+	const struct ripc__resolver_owner *owner = &resolver->owner;
+	uint64_t at_us = resolver->now_us + CALL_US / 2 +
+		owner->random(owner->arg) % (CALL_US / 2);
+
+	if (resolver->heal.call.index)
+		return;
+	/* Others have heard the last one a little sooner, or later. */
+	if (is_too_soon(resolver))
+		at_us += resolver->heal.called_us + resolver->heal.gap_us + CALL_US -
+			resolver->now_us;
+	ripc__timer_set(&resolver->timers, &resolver->heal.call, at_us);
+}
+
+static void call_fire(void *arg, struct ripc__timer *timer)
+{
+	struct ripc__resolver *resolver = arg;
+	const struct ripc__resolver_owner *owner = &resolver->owner;
+	const struct wire_resolve call = {.type = WIRE_QUESTION, .hops = 1,
+		.nonce = owner->random(owner->arg) | 1, .asker = owner->context};
+
+	(void)timer;
+	if (!ripc__may_provoke(resolver, resolver->heal.host))
+		return;
+	ripc__provoked(resolver, resolver->heal.host);
+	note_call(resolver);
+	ripc__send_notice(resolver, &call);
+	ripc__digest_called(resolver);
+}
+
+bool ripc__heal_called(struct ripc__resolver *resolver, const struct heard *heard)
+{
+	const struct wire_resolve *call = heard->packet;
+
+	if (call->record.id || !call->hops || !heard->event->group)
+		return false;
+	if (is_too_soon(resolver) || call->asker == resolver->owner.context || resolver->exact >= 0)
+		return true;
+	note_call(resolver);
+	ripc__timer_stop(&resolver->timers, &resolver->heal.call);
+	ripc__digest_called(resolver);
+	return true;
+}
+
+/* ---- other hosts ------------------------------------------------------------------------- */
+
+/* The place of a host, or the one to put it. */
+static uint32_t place_of(const struct ripc__resolver *resolver, const uint8_t host[16])
+{
+	uint32_t oldest = 0;
+
+	for (uint32_t i = 0; i < HOSTS_MAX; i++) {
+		if (memcmp(resolver->heal.hosts[i].host, host, 16) == 0)
+			return i;
+		if (resolver->heal.hosts[i].heard_us < resolver->heal.hosts[oldest].heard_us)
+			oldest = i;
+	}
+	return oldest;
+}
+
+static void host_put(struct ripc__resolver *resolver, const uint8_t host[16])
+{
+	uint32_t i = place_of(resolver, host);
+
+	memcpy(resolver->heal.hosts[i].host, host, 16);
+	resolver->heal.hosts[i].heard_us = resolver->now_us;
+}
+
+/* A service that the digest names; 0: none. */
+static uint64_t named_service(const struct wire_resolve *digest)
+{
+	for (uint32_t i = 0; i < digest->n_named; i++) {
+		uint64_t id, incarnation;
+
+		wire_named_get(digest, i, &id, &incarnation);
+		if (!wire_is_group(id))
+			return id;
+	}
+	return 0;
+}
+
+/* The question goes to the context that has sent the digest, alone. */
+static void check_begin(struct ripc__resolver *resolver, const struct heard *heard, uint64_t id)
+{
+	struct asked *check = &resolver->heal.check;
+	struct wire_resolve question = {.type = WIRE_QUESTION, .asker = resolver->owner.context,
+		.record.id = id};
+
+	if (check->nonce || !id || !ripc__budget_spend(&resolver->provoked, heard->event->host,
+			resolver->now_us, WIRE_RECORD_MAX) || ripc__asked_begin(resolver, check))
+		return;
+	check->id = id;
+	memcpy(resolver->heal.host, heard->event->host, sizeof(resolver->heal.host));
+	question.nonce = check->nonce;
+	ripc__send_reply(resolver, heard->source, &heard->event->reply, &question);
+	ripc__timer_set(&resolver->timers, &check->timer, resolver->now_us + PATIENCE_US);
+}
+
+static void check_fire(void *owner, struct ripc__timer *timer)
+{
+	struct ripc__resolver *resolver = owner;
+
+	(void)timer;
+	ripc__asked_end(resolver, &resolver->heal.check);
+}
+
+void ripc__heal_heard(struct ripc__resolver *resolver, const struct heard *heard)
+{
+	const uint8_t *host = heard->event->host;
+	uint32_t i = place_of(resolver, host);
+	uint64_t heard_us = resolver->heal.hosts[i].heard_us;
+	bool is_known = heard_us && memcmp(resolver->heal.hosts[i].host, host, 16) == 0;
+
+	if (!heard->event->group || heard->event->local || resolver->exact >= 0 ||
+			!resolver->digest.n)
+		return;
+	if (!heard_us || resolver->now_us > heard_us + SILENT_US)
+		check_begin(resolver, heard, named_service(heard->packet));
+	else if (is_known)
+		host_put(resolver, host);
+}
+
+/*
+ * Have we missed a registration of that age? A younger one than ours: its first digest, as they
+ * come before it is YOUNG_US old. An older one: all its digests, where we have heard others long
+ * enough.
+ */
+static bool is_missed(const struct ripc__resolver *resolver, int64_t age_us)
+{
+	int64_t own_us = (int64_t)(resolver->now_us - resolver->digest.since_us);
+
+	return age_us > YOUNG_US && (age_us < own_us || own_us > (int64_t)SILENT_US);
+}
+
+/* The clock on the wall is what the records of our own registrations say. */
+void ripc__heal_answered(struct ripc__resolver *resolver, struct asked *asked,
+		const struct heard *heard)
+{
+	uint64_t then_ns = heard->packet->record.stamp - (uint64_t)resolver->digest.clock_ns;
+
+	ripc__asked_end(resolver, asked);
+	ripc__timer_stop(&resolver->timers, &asked->timer);
+	host_put(resolver, resolver->heal.host);
+	if (resolver->digest.n && is_missed(resolver,
+			(int64_t)resolver->now_us - (int64_t)then_ns / 1000))
+		call_soon(resolver);
+}
+
+void ripc__heal_init(struct ripc__resolver *resolver)
+{
+	resolver->heal.check.kind = ASKED_HEAL;
+	resolver->heal.check.timer.fire = check_fire;
+	resolver->heal.call.fire = call_fire;
+}
+
+void ripc__heal_close(struct ripc__resolver *resolver)
+{
+	ripc__asked_end(resolver, &resolver->heal.check);
 }

@@ -3,15 +3,15 @@
  * The objects of the resolver, which its files share:
  *
  *   resolver.c open, close, step; sorting what comes in
- *   asking.c   questions, answers and notices on their way out
+ *   resolver.c   questions, answers and notices on their way out
  *   lookup.c   lookups
- *   cache.c    what they have found
+ *   lookup.c    what they have found
  *   publish.c  registrations, notices, conflicts
- *   digest.c   the notices that go on
- *   heal.c     noticing that a parted network is whole again
+ *   publish.c   the notices that go on
+ *   publish.c     noticing that a parted network is whole again
  *   answer.c   answering questions, for ourselves and for our host
  *   list.c     looking for everybody
- *   presence.c asking a host whether a service is still there
+ *   lookup.c asking a host whether a service is still there
  *   membership.c  groups that services here have joined
  *   gather.c   the members of groups
  *
@@ -31,8 +31,8 @@
 #define SOURCES_MAX    8
 #define ROUND_US       20000u  /* between the first questions, and what a source is waited for */
 #define ROUNDS_FIRST   3u      /* so many questions ROUND_US apart; then the gaps double */
-#define KIN_MAX        32      /* by so many contexts the number of all is estimated (digest.c) */
-#define HOSTS_MAX      64      /* so many other hosts are looked after (heal.c) */
+#define KIN_MAX        32      /* by so many contexts the number of all is estimated (publish.c) */
+#define HOSTS_MAX      64      /* so many other hosts are looked after (publish.c) */
 
 enum asked_kind { ASKED_LOOKUP = 1, ASKED_PUBLISH, ASKED_VERIFY, ASKED_RELAY, ASKED_LIST,
 	ASKED_GROUP, ASKED_PRESENCE, ASKED_HEAL };
