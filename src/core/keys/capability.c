@@ -5,12 +5,272 @@
  *   24 holder's X25519 key, 32 bytes   56 signature, 64 bytes
  *
  * The signature is Ed25519 of the 17 bytes "ripc capability 1" and the 56 bytes before it. */
-#include "capability.h"
-
 #include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "capability.h"
+#include "core/base/base.h"
+#include "core/objects.h"
+#include "grants.h"
+#include "handshake.h"
+#include "ripc/ripc.h"
 #include "util/bytes.h"
+#include "util/hex.h"
+
+/* ---- grants ------------------------------------------------------------------------------ */
+
+/* See grants.h. Where there is no authority, whoever has the deployment's secret may everything. */
+
+#define AWAIT_S 90u /* longer than the time between two looks at the directory (seal.c) */
+
+static uint64_t now_s(const struct seal *seal)
+{
+	return seal->ctx->env.wall_ns(seal->ctx->env.arg) / 1000000000;
+}
+
+/* Why those that were shown do not count. */
+struct faults {
+	uint32_t expired, of_another, unsigned_;
+};
+
+/* Without memory nobody knows whether it counts: -ENOMEM. */
+static int take_one(struct seal *seal, const struct key_dir *dir, const uint8_t holder[32],
+		const uint8_t *bytes, struct rights *rights, struct faults *faults)
+{
+	struct capability capability;
+	int error = ripc__capability_decode(bytes, &capability);
+
+	if (!error && !ripc__is_equal(capability.holder, holder, 32)) {
+		faults->of_another++;
+		return 0;
+	}
+	if (!error && capability.until_s <= now_s(seal)) {
+		faults->expired++;
+		return 0;
+	}
+	error = error ? error : ripc__capability_verify(&seal->box, dir->authority, bytes);
+	if (!error)
+		ripc__rights_add(rights, &capability);
+	faults->unsigned_ += error && error != -ENOMEM;
+	return error == -ENOMEM ? error : 0;
+}
+
+static void say_refused(struct sealed_net *net, const struct member *member,
+		const struct faults *faults, uint32_t n, const struct ripc__addr *from)
+{
+	char text[320], key[65] = "";
+
+	ripc__hex_write(key, member->key, 32);
+	if (!n) {
+		snprintf(text, sizeof(text), "is refused: it has no capabilities: \"ripc key "
+			"grant\" makes some, for its key %s", key);
+		ripc__seal_say(net, from, text);
+		return;
+	}
+	snprintf(text, sizeof(text), "is refused: none of its %u capabilities counts (%u expired, "
+		"%u of another key, %u not signed by our authority): \"ripc key grant\" makes new "
+		"ones, for its key %s",
+		n, faults->expired, faults->of_another, faults->unsigned_, key);
+	ripc__seal_say(net, from, text);
+}
+
+int ripc__grants_own(struct seal *seal, const struct key_dir *dir)
+{
+	struct rights rights = {.all = !dir->has_authority};
+	uint32_t n = dir->n_capabilities, faulty;
+	struct faults faults = {0};
+	int error = 0;
+
+	for (uint32_t i = 0; i < n && dir->has_authority && !error; i++)
+		error = take_one(seal, dir, dir->own.public, dir->capabilities[i], &rights,
+			&faults);
+	if (error)
+		return error;
+	seal->rights = rights;
+	faulty = faults.expired + faults.of_another + faults.unsigned_;
+	if (faulty > seal->n_faulty)
+		ripc__log(seal->ctx, RIPC_LOG_WARN, "keys: %u of our %u capabilities do not count "
+			"(%u expired, %u of another key, %u not signed by our authority): \"ripc "
+			"key show\" tells which, \"ripc key grant\" makes new ones", faulty, n,
+			faults.expired, faults.of_another, faults.unsigned_);
+	seal->n_faulty = faulty;
+	return 0;
+}
+
+bool ripc__grants_are_revoked(struct sealed_net *net, const struct member *member,
+		const struct ripc__addr *at)
+{
+	char digits[65] = "", text[160];
+
+	if (!ripc__key_dir_revokes(&net->seal->dir, member->key))
+		return false;
+	ripc__hex_write(digits, member->key, 32);
+	snprintf(text, sizeof(text), "is refused: its key %s is revoked (our file \"revoked\")",
+		digits);
+	ripc__seal_say(net, at, text);
+	return true;
+}
+
+int ripc__grants_take(struct sealed_net *net, struct member *member, const uint8_t *capabilities,
+		uint32_t n, const struct ripc__addr *from)
+{
+	struct seal *seal = net->seal;
+	struct rights rights = {0}, *kept;
+	struct faults faults = {0};
+	int error = 0;
+
+	if (ripc__grants_are_revoked(net, member, from))
+		return -EACCES;
+	if (!seal->dir.has_authority) {
+		free(member->rights);
+		member->rights = NULL;
+		member->is_admitted = true;
+		return 0;
+	}
+	for (uint32_t i = 0; i < n && !error; i++)
+		error = take_one(seal, &seal->dir, member->key, capabilities + i * CAPABILITY_LEN,
+			&rights, &faults);
+	if (error)
+		return error;
+	if (!rights.n) {
+		say_refused(net, member, &faults, n, from);
+		return -EACCES;
+	}
+	kept = ripc__private_bits(&seal->box, member->key, &rights.private_bits) ? NULL :
+		malloc(ripc__rights_bytes(&rights));
+	if (!kept)
+		return -ENOMEM;
+	memcpy(kept, &rights, ripc__rights_bytes(&rights));
+	free(member->rights);
+	member->rights = kept;
+	member->is_admitted = true;
+	for (uint32_t i = 0; i < rights.n; i++)
+		ripc__grants_await_end(seal, rights.may[i].until_s);
+	return 0;
+}
+
+void ripc__grants_lose(struct sealed_net *net, struct member *member)
+{
+	struct seal *seal = net->seal;
+
+	member->is_admitted = false;
+	ripc__member_refuse(seal, member, false);
+	free(member->rights);
+	member->rights = NULL;
+	ripc__sessions_end(seal, member);
+	ripc__member_tell_all(seal, member, UINT8_MAX, -EACCES);
+}
+
+static bool may(const struct seal *seal, const struct rights *rights, enum capability_what what,
+		uint64_t id)
+{
+	return rights && ripc__rights_has(rights, what, id, now_s(seal));
+}
+
+/* A member that was admitted while there was no authority has its private IDs all the same. */
+static bool is_private_of(const struct seal *seal, const struct member *member, uint64_t id)
+{
+	uint64_t bits;
+
+	if (member->rights)
+		return ripc__is_private_of(id, member->rights->private_bits);
+	return ripc__private_bits(&seal->box, member->key, &bits) == 0 &&
+		ripc__is_private_of(id, bits);
+}
+
+/* Is that an ID that the member may have? */
+static bool may_be(const struct seal *seal, const struct member *member, uint64_t id)
+{
+	return may(seal, member->rights, CAPABILITY_BE, id) || is_private_of(seal, member, id);
+}
+
+bool ripc__grants_are_ours(const struct seal *seal, uint64_t id)
+{
+	return ripc__is_private_of(id, seal->private_bits) ||
+		may(seal, &seal->rights, CAPABILITY_BE, id);
+}
+
+bool ripc__grants_are_known(const struct seal *seal, const struct member *member)
+{
+	return !seal->dir.has_authority || !member->is_admitted || !member->is_stale ||
+		member->rights;
+}
+
+bool ripc__grants_let_be(const struct seal *seal, const struct member *member, uint64_t id)
+{
+	return member->is_admitted && (!seal->dir.has_authority || may_be(seal, member, id));
+}
+
+bool ripc__grants_let_in(const struct seal *seal, const struct member *member, uint64_t from,
+		uint64_t to)
+{
+	if (!seal->dir.has_authority)
+		return member->is_admitted;
+	return member->is_admitted && may_be(seal, member, from) &&
+		(ripc__is_private_of(to, seal->private_bits) ||
+			may(seal, member->rights, CAPABILITY_SEND, to));
+}
+
+const char *ripc__grants_lack(const struct seal *seal, const struct member *member, uint64_t from,
+		uint64_t to)
+{
+	if (!member->is_admitted)
+		return "has shown no capability";
+	if (!seal->dir.has_authority)
+		return NULL;
+	if (!may_be(seal, member, to))
+		return "may not be that service: its key lacks the capability (ripc key grant "
+			"--be)";
+	if (!ripc__grants_are_ours(seal, from))
+		return "is not written to, as our key may not be the sending service: it lacks the "
+			"capability (ripc key grant --be)";
+	if (!is_private_of(seal, member, to) &&
+			!may(seal, &seal->rights, CAPABILITY_SEND, to))
+		return "is not written to, as our key lacks the capability to (ripc key grant "
+			"--send)";
+	return NULL;
+}
+
+/* When the first of these rights ends, or end_s, if that is earlier. */
+static uint64_t end_of(const struct rights *rights, uint64_t after_s, uint64_t end_s)
+{
+	for (uint32_t i = 0; rights && i < rights->n; i++) {
+		uint64_t until_s = rights->may[i].until_s;
+
+		end_s = until_s > after_s && until_s < end_s ? until_s : end_s;
+	}
+	return end_s;
+}
+
+uint64_t ripc__grants_end_s(const struct seal *seal)
+{
+	const struct list *const lists[2] = {&seal->idle, &seal->used};
+	uint64_t after_s = now_s(seal), end_s = end_of(&seal->rights, after_s, UINT64_MAX);
+
+	for (int i = 0; i < 2; i++) {
+		for (const struct list *node = lists[i]->next; node != lists[i]; node = node->next)
+			end_s = end_of(list_entry(node, struct member, node)->rights, after_s,
+				end_s);
+	}
+	return end_s;
+}
+
+/* The clock of rights is the wall's. A right that ends after the next look is awaited then. */
+void ripc__grants_await_end(struct seal *seal, uint64_t end_s)
+{
+	struct ripc_context *ctx = seal->ctx;
+	uint64_t wall_us = ctx->env.wall_ns(ctx->env.arg) / 1000, at_us;
+
+	if (end_s > wall_us / 1000000 + AWAIT_S)
+		return;
+	at_us = ctx->now_us + (end_s * 1000000 > wall_us ? end_s * 1000000 - wall_us : 0);
+	if (!seal->rights_end.index || at_us < seal->rights_end.at_us)
+		ripc__timer_set(&ctx->timers, &seal->rights_end, at_us);
+}
+
+/* ---- capability -------------------------------------------------------------------------- */
 
 #define VERSION      1
 #define SIGNATURE_AT 56u
