@@ -13,7 +13,7 @@ struct window {
 	struct list node;
 	uint64_t order, cookie; /* windows are used in the order of posting */
 	struct iovec mem;
-	bool cancelled;         /* taken back (api/windows.c): serves no message any more */
+	bool cancelled;         /* taken back (api/buffers.c): serves no message any more */
 };
 
 /* Can mem be memory? Its end must not wrap, and it must not be at NULL, unless it is empty. */
