@@ -72,7 +72,7 @@ struct ripc_service {
 	struct ripc__map streams;  /* struct stream by the group that it sends to */
 	struct message retry, conflict; /* built-in notices */
 	struct ripc__timer yielding; /* its ID is another's: what still comes has so long */
-	int event_fd;              /* for event loops (message/queue.c); -1 until asked for */
+	int event_fd;              /* for event loops (message/message.c); -1 until asked for */
 	bool event_set;            /* it is readable */
 	uint32_t n_takers;         /* calls that wait for a message */
 	bool draining, publishing, closing;

@@ -6,7 +6,7 @@
  * is asked ever more seldom, and whenever a registration is heard of.
  *
  * Each watch has one message, which always tells the newest: the message in the queue tells also
- * what changes while it waits there. The application gets a copy (message/queue.c), and what
+ * what changes while it waits there. The application gets a copy (message/message.c), and what
  * changes later is queued at once. Without memory for a copy the application gets the message
  * itself, and a later change is queued when the application has freed it.
  */

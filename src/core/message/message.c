@@ -3,17 +3,26 @@
  * Messages: memory for them, and its way back. A message is one pool block: struct message, items,
  * places, and, where they are small, the bytes of the items.
  */
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "core/memory/pool.h"
 #include "core/objects.h"
+#include "core/partner/claim.h"
+#include "core/partner/partner.h"
+#include "core/partner/share.h"
 #include "core/upcalls.h"
 #include "core/wire/wire.h"
+#include "ends.h"
 #include "mapped.h"
 #include "message.h"
 #include "queue.h"
 #include "util/list.h"
 #include "util/rare.h"
+#include "util/system/cancel.h"
 
 #define SPARE_PER 8u
 
@@ -197,4 +206,288 @@ void ripc__message_free(struct message *message)
 		message->ctx->up->fanout_told(message);
 	else
 		ripc__service_noticed(message);
+}
+
+/* ---- queue ------------------------------------------------------------------------------- */
+
+/* The queue of a service, from which messages go to the application. */
+
+/* Its descriptor is readable, or not. */
+static void fd_set_readable(struct ripc_service *service, bool readable)
+{
+	RIPC__HOLD_CANCEL;
+	uint64_t value = 1;
+
+	if (readable == service->event_set)
+		return;
+	if (readable)
+		service->event_set = write(service->event_fd, &value, sizeof(value)) > 0;
+	else if (read(service->event_fd, &value, sizeof(value)) > 0 || errno == EAGAIN)
+		service->event_set = false;
+}
+
+void ripc__service_tell(struct ripc_service *service)
+{
+	if (service->event_fd >= 0 && service->n_takers == 0)
+		fd_set_readable(service, ripc__queue_ready(service));
+}
+
+int ripc__service_fd_open(struct ripc_service *service)
+{
+	service->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (service->event_fd < 0)
+		return -errno;
+	service->ctx->n_event_fds++;
+	ripc__service_tell(service);
+	return 0;
+}
+
+void ripc__service_fd_close(struct ripc_service *service)
+{
+	RIPC__HOLD_CANCEL;
+
+	if (service->event_fd < 0)
+		return;
+	close(service->event_fd);
+	service->event_fd = -1;
+	service->event_set = false;
+	service->ctx->n_event_fds--;
+}
+
+void ripc__service_enqueue(struct ripc_service *service, struct message *message)
+{
+	list_append(&service->queue, &message->node);
+	service->queued++;
+	service->ctx->changed = true;
+	if (service->event_fd >= 0)
+		ripc__service_tell(service);
+}
+
+void ripc__queue_take_back(struct ripc_service *service, struct message *message)
+{
+	list_remove(&message->node);
+	service->queued--;
+	ripc__service_tell(service);
+}
+
+void ripc__service_notice(struct ripc_service *service, struct message *builtin, int status)
+{
+	builtin->again = builtin->queued && list_empty(&builtin->node); /* the application has it */
+	if (builtin->queued)
+		return;
+	builtin->queued = true;
+	builtin->public.status = status;
+	ripc__service_enqueue(service, builtin);
+}
+
+void ripc__service_noticed(struct message *builtin)
+{
+	builtin->queued = false;
+	if (!builtin->again)
+		return;
+	list_for_each(node, &builtin->ctx->services) {
+		struct ripc_service *service = list_entry(node, struct ripc_service, node);
+
+		if (builtin == &service->retry || builtin == &service->conflict)
+			ripc__service_notice(service, builtin, builtin->public.status);
+	}
+}
+
+/*
+ * A NOTICE that is part of a service or watch goes to the application as a copy, so that a copy
+ * which the application keeps holds no later NOTICE back. No memory: the original itself goes, and
+ * the next one is queued when the application frees the original.
+ */
+static RIPC__RARE struct message *copy_own(struct message *own)
+{
+	struct message *copy = ripc__message_alloc(own->ctx, 0, false);
+
+	if (!copy)
+		return own;
+	copy->public = own->public;
+	own->queued = false;
+	return copy;
+}
+
+/*
+ * A partner may have as many messages in the queue as there is room left: the next one finds
+ * room, too, however little the application reads.
+ */
+bool ripc__queue_has_room(const struct partner *partner)
+{
+	return partner->service->queued + partner->queued < QUEUE_MAX;
+}
+
+/* Inline, as all that a short message passes through: a call costs as much as what it does. */
+extern inline void ripc__service_deliver(struct partner *partner, struct message *message,
+		const struct holding *large, uint64_t small_bytes)
+{
+	if (message->spare && small_bytes < SPARE_BYTES)
+		small_bytes = SPARE_BYTES;
+	if (partner->resolved)
+		message->public.sender = RIPC_SENDER_RESOLVED;
+	else if (message->public.reply)
+		ripc__claim_asks(partner, message->public.reply);
+	if (partner->proven)
+		message->public.sender = RIPC_SENDER_PROVEN;
+	message->partner = partner;
+	message->share = large ? SHARE_LARGE : SHARE_SMALL;
+	message->held = large ? *large : ripc__share_hold(partner, SHARE_SMALL, small_bytes);
+	partner->queued++;
+	ripc__service_enqueue(partner->service, message);
+}
+
+/* The partner is there: while messages of it are queued, it is not forgotten. */
+struct message *ripc__queue_pop(struct ripc_service *service)
+{
+	struct message *message = list_entry(list_pop(&service->queue), struct message, node);
+	struct partner *partner = message->partner;
+
+	service->queued--;
+	if (partner) {
+		partner->queued--;
+		ripc__share_release(partner, message->share, message->held);
+		message->partner = NULL;
+	} else if (service->ctx->n_gaps && message->home == MESSAGE_OUTGOING) {
+		service->ctx->up->sent_handed(message);
+	} else if (message->home == MESSAGE_WATCH || message->home == MESSAGE_BUILTIN) {
+		message = copy_own(message);
+	}
+	return message;
+}
+
+void ripc__queue_free(struct ripc_service *service)
+{
+	while (!list_empty(&service->queue))
+		ripc__message_free(ripc__queue_pop(service));
+}
+
+/* The next of its unread messages, from one on; NULL: no more. */
+static struct message *unread(const struct partner *partner, struct list *node)
+{
+	const struct list *end = &partner->service->queue;
+
+	while (node != end && list_entry(node, struct message, node)->partner != partner)
+		node = node->next;
+	return node == end ? NULL : list_entry(node, struct message, node);
+}
+
+void ripc__unread_release(struct partner *partner)
+{
+	struct message *message;
+
+	for (struct list *at = partner->service->queue.next; (message = unread(partner, at));
+			at = message->node.next)
+		ripc__share_release(partner, message->share, message->held);
+}
+
+void ripc__unread_hold(struct partner *partner)
+{
+	struct message *message;
+
+	for (struct list *at = partner->service->queue.next; (message = unread(partner, at));
+			at = message->node.next)
+		message->held = ripc__share_hold(partner, message->share, message->held.all);
+}
+
+/* ---- ends -------------------------------------------------------------------------------- */
+
+/*
+ * The ends of awaited sends and calls. They are kept apart from the queue, so that no other thread
+ * that receives can take an end, and unread messages are not in its way.
+ */
+
+#define FIRST_ROOM 8u
+
+void ripc__ends_init(struct ends *ends)
+{
+	list_init(&ends->arrived);
+}
+
+static int grow(struct ends *ends)
+{
+	uint32_t room = ends->room ? 2 * ends->room : FIRST_ROOM;
+	uint64_t *cookies = realloc(ends->cookies, room * sizeof(*cookies));
+
+	if (!cookies)
+		return -ENOMEM;
+	ends->cookies = cookies;
+	ends->room = room;
+	return 0;
+}
+
+int ripc__ends_add(struct ends *ends, uint64_t cookie)
+{
+	int error = ends->n_cookies == ends->room ? grow(ends) : 0;
+
+	if (!error)
+		ends->cookies[ends->n_cookies++] = cookie;
+	return error;
+}
+
+/* The index of the last one with this cookie; n_cookies: there is none. */
+static uint32_t index_of(const struct ends *ends, uint64_t cookie)
+{
+	for (uint32_t i = ends->n_cookies; i--;) {
+		if (ends->cookies[i] == cookie)
+			return i;
+	}
+	return ends->n_cookies;
+}
+
+bool ripc__ends_has(const struct ends *ends, uint64_t cookie)
+{
+	return index_of(ends, cookie) < ends->n_cookies;
+}
+
+void ripc__ends_remove(struct ends *ends, uint64_t cookie)
+{
+	uint32_t i = index_of(ends, cookie);
+
+	if (i < ends->n_cookies)
+		ends->cookies[i] = ends->cookies[--ends->n_cookies];
+}
+
+void ripc__end_report(struct ripc_service *service, struct message *message, bool is_awaited)
+{
+	if (!is_awaited) {
+		ripc__service_enqueue(service, message);
+		return;
+	}
+	list_append(&service->ends.arrived, &message->node);
+	service->ctx->changed = true;
+}
+
+struct message *ripc__ends_find(const struct ends *ends, uint64_t cookie)
+{
+	list_for_each(node, &ends->arrived) {
+		struct message *message = list_entry(node, struct message, node);
+
+		if (message->public.cookie == cookie)
+			return message;
+	}
+	return NULL;
+}
+
+void ripc__ends_take(struct ripc_service *service, struct message *message)
+{
+	struct ripc_context *ctx = service->ctx;
+
+	list_remove(&message->node);
+	ripc__ends_remove(&service->ends, message->public.cookie);
+	if (ctx->n_gaps && message->home == MESSAGE_OUTGOING)
+		ctx->up->sent_handed(message);
+	ctx->changed = true; /* perhaps two threads have waited for the same end */
+}
+
+void ripc__ends_close(struct ripc_service *service)
+{
+	struct ends *ends = &service->ends;
+
+	while (!list_empty(&ends->arrived))
+		ripc__service_enqueue(service, list_entry(list_pop(&ends->arrived), struct message,
+			node));
+	free(ends->cookies);
+	ends->cookies = NULL;
+	ends->n_cookies = ends->room = 0;
 }

@@ -15,18 +15,90 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/base.h"
 #include "core/net/backend.h"
+#include "core/objects.h"
 #include "core/partner/partner.h"
+#include "core/peer/devices.h"
 #include "core/peer/path.h"
 #include "core/peer/peer.h"
 #include "core/upcalls.h"
 #include "core/wire/wire.h"
 #include "fence.h"
 #include "lent.h"
+#include "offers.h"
 #include "places.h"
 #include "returns.h"
 #include "util/hash/blocksum.h"
 #include "util/list.h"
+#include "windows.h"
+
+/* ---- lent -------------------------------------------------------------------------------- */
+
+/* Return buffers that are lent to partners for their answers. */
+
+bool ripc__returns_are_sane(const struct ripc_buffer *returns, uint32_t n)
+{
+	if (n > RIPC_ITEMS_MAX || (n && !returns))
+		return false;
+	for (uint32_t i = 0; i < n; i++) {
+		if (!ripc__mem_is_sane(&returns[i].mem) || returns[i].flags)
+			return false;
+	}
+	return true;
+}
+
+int ripc__lend(struct ripc_service *service, const struct ripc_send *request, uint64_t *id)
+{
+	*id = request->n_returns ? ripc__nonce(service->ctx) : 0;
+	return *id ? ripc__lend_as(service, request, *id) : 0;
+}
+
+int ripc__lend_as(struct ripc_service *service, const struct ripc_send *request, uint64_t id)
+{
+	size_t size = request->n_returns * sizeof(struct ripc_buffer);
+	struct lent *lent;
+
+	if (!ripc__returns_are_sane(request->returns, request->n_returns))
+		return -EINVAL;
+	lent = malloc(sizeof(*lent) + size);
+	if (!lent)
+		return -ENOMEM;
+	*lent = (struct lent){.id = id, .to = request->to, .cookie = request->cookie,
+		.n = request->n_returns};
+	memcpy(lent->buffers, request->returns, size);
+	list_append(&service->lent, &lent->node);
+	return 0;
+}
+
+struct lent *ripc__lent_by_id(struct ripc_service *service, uint64_t id)
+{
+	for (struct list *node = service->lent.prev; node != &service->lent; node = node->prev) {
+		struct lent *lent = list_entry(node, struct lent, node);
+
+		if (lent->id == id)
+			return lent;
+	}
+	return NULL;
+}
+
+struct lent *ripc__lent_for(const struct partner *partner, const struct wire_packet *packet)
+{
+	struct lent *lent = packet->replies ?
+		ripc__lent_by_id(partner->service, packet->replies) : NULL;
+
+	return lent && lent->to == partner->id && !lent->in_use && !lent->cancelled &&
+		lent->of_call == wire_is_answer(packet) ? lent : NULL;
+}
+
+void ripc__lent_free(struct lent *lent)
+{
+	ripc__returns_abandon(lent);
+	list_remove(&lent->node);
+	free(lent);
+}
+
+/* ---- returns ----------------------------------------------------------------------------- */
 
 #define OPENED_LEAST UNASKED_BYTES /* smaller return buffers are not worth it */
 
@@ -368,4 +440,84 @@ struct message *ripc__written_message(struct partner *partner, const struct wire
 	ctx->stats.landed_bytes += packet->announce.total - packet->payload_len;
 	ripc__lent_free(lent);
 	return message;
+}
+
+/* ---- offers ------------------------------------------------------------------------------ */
+
+/* What partners offer with their questions: return buffers that answers may be written into. */
+
+#define OFFERS_MAX 1024u /* that are kept; then the oldest goes */
+#define OFFERS_OF_ONE LONGS_MAX
+
+static struct offer *unlink_offer(struct ripc_context *ctx, struct list *node)
+{
+	list_remove(node);
+	ctx->n_offers--;
+	return list_entry(node, struct offer, node);
+}
+
+/* The partner's oldest, or everybody's, makes room. */
+static void make_room(struct ripc_context *ctx, const struct partner *partner)
+{
+	struct list *oldest = NULL;
+	uint32_t n = 0;
+
+	list_for_each(node, &ctx->offers) {
+		if (list_entry(node, struct offer, node)->partner != partner)
+			continue;
+		oldest = oldest ? oldest : node;
+		n++;
+	}
+	if (n >= OFFERS_OF_ONE)
+		free(unlink_offer(ctx, oldest));
+	else if (ctx->n_offers >= OFFERS_MAX)
+		free(unlink_offer(ctx, ctx->offers.next));
+}
+
+void ripc__offer_note(struct partner *partner, const struct wire_packet *packet)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	struct offer *offer;
+
+	ripc__offer_drop(partner, packet->lends);
+	make_room(ctx, partner);
+	offer = calloc(1, sizeof(*offer) + packet->n_returns * sizeof(struct wire_return));
+	if (!offer)
+		return;
+	offer->partner = partner;
+	offer->device = ripc__peer_device(ctx, partner->peer);
+	offer->id = packet->lends;
+	offer->n = packet->n_returns;
+	for (uint32_t i = 0; i < offer->n; i++)
+		wire_return_at(packet, i, &offer->buffers[i]);
+	list_append(&ctx->offers, &offer->node);
+	ctx->n_offers++;
+}
+
+struct offer *ripc__offer_take(struct partner *partner, uint64_t id)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+
+	list_for_each(node, &ctx->offers) {
+		const struct offer *offer = list_entry(node, struct offer, node);
+
+		if (offer->id == id && offer->partner == partner)
+			return unlink_offer(ctx, node);
+	}
+	return NULL;
+}
+
+void ripc__offer_drop(struct partner *partner, uint64_t id)
+{
+	free(ripc__offer_take(partner, id));
+}
+
+void ripc__offers_forget(struct partner *partner)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+
+	list_for_each_safe(node, &ctx->offers) {
+		if (list_entry(node, struct offer, node)->partner == partner)
+			free(unlink_offer(ctx, node));
+	}
 }

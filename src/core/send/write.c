@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Answers that are written straight into the return buffers of the asker; message/offers.c keeps
+ * Answers that are written straight into the return buffers of the asker; message/returns.c keeps
  * what its question has offered.
  *
  * Design notes. An offer is good for the first answer, and for the path by which it came. The
