@@ -17,20 +17,26 @@
  * no attempt was delivered, or may have been.
  */
 #include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "call.h"
 #include "core/base/base.h"
+#include "core/memory/pool.h"
 #include "core/message/ends.h"
 #include "core/message/lent.h"
 #include "core/message/mapped.h"
 #include "core/message/returns.h"
 #include "core/objects.h"
+#include "core/partner/claim.h"
 #include "core/partner/find.h"
 #include "core/partner/follow.h"
 #include "core/partner/hint.h"
 #include "core/partner/packet.h"
 #include "core/partner/partner.h"
 #include "core/partner/rights.h"
+#include "core/partner/token.h"
 #include "core/peer/path.h"
 #include "core/peer/timing.h"
 #include "core/receive/incoming.h"
@@ -39,7 +45,158 @@
 #include "core/send/start.h"
 #include "core/wire/wire.h"
 #include "ident.h"
+#include "reply.h"
 #include "spare.h"
+#include "util/map.h"
+#include "util/slots.h"
+
+/* ---- ident ------------------------------------------------------------------------------- */
+
+/*
+ * The IDs of open calls. An ID is the number of a slot and bits of chance, as a token is. Short
+ * questions to one partner count up from a number that only the two of them know.
+ */
+
+#define SLOT_SHIFT 48
+#define CHANCE     ((1ull << SLOT_SHIFT) - 1)
+
+int ripc__call_name(struct call *call)
+{
+	struct ripc__slots *slots = &call->service->ctx->call_slots;
+	int error = ripc__slots_grow(slots);
+
+	if (!error)
+		call->id = (uint64_t)ripc__slots_put(slots, call) << SLOT_SHIFT;
+	return error;
+}
+
+void ripc__call_unname(struct call *call)
+{
+	ripc__slots_clear(&call->service->ctx->call_slots, (uint32_t)(call->id >> SLOT_SHIFT));
+}
+
+/* Odd, so that no ID is 0. */
+static uint64_t chance_draw(struct ripc_context *ctx, struct partner *partner)
+{
+	if (!partner)
+		return ripc__nonce(ctx) | 1;
+	if (!partner->call_ids)
+		partner->call_ids = ripc__nonce(ctx) | 1;
+	return partner->call_ids += 2;
+}
+
+void ripc__call_identify(struct call *call, struct partner *partner)
+{
+	uint64_t chance = chance_draw(call->service->ctx, partner) & CHANCE;
+
+	call->id = (call->id & ~CHANCE) | chance;
+}
+
+struct call *ripc__call_by_id(const struct ripc_context *ctx, uint64_t id)
+{
+	struct call *call = ripc__slots_get(&ctx->call_slots, id >> SLOT_SHIFT);
+
+	return call && call->id == id ? call : NULL;
+}
+
+static bool is_taker(const struct call *call, const struct partner *partner)
+{
+	return partner->resolved && !partner->dead && partner->id == call->to;
+}
+
+/* Most often that is whom the ID means. */
+struct partner *ripc__call_taker(const struct call *call, uint64_t incarnation)
+{
+	const struct ripc_service *service = call->service;
+	struct partner *partner = service->recent;
+
+	if (partner && partner->incarnation == incarnation && is_taker(call, partner))
+		return partner;
+	for (uint32_t place = 0; (partner = ripc__pair_at(service->ctx, service->incarnation,
+			incarnation, place)); place++) {
+		if (is_taker(call, partner))
+			return partner;
+	}
+	return NULL;
+}
+
+/* ---- spare ------------------------------------------------------------------------------- */
+
+/* Memory for calls: a few are kept for the next ones, as with messages. */
+
+#define SPARE_ITEMS  4u  /* calls with so many items are kept, */
+#define SPARES       32u /* so many of them */
+
+/* Cleared, but for its items. One that was used is as it was left up to its answer. */
+static struct call *call_take(struct ripc_context *ctx, uint32_t n_items)
+{
+	uint32_t n = n_items > SPARE_ITEMS ? n_items : SPARE_ITEMS;
+	struct call *call;
+
+	if (n == SPARE_ITEMS && !list_empty(&ctx->spare_calls)) {
+		call = list_entry(list_pop(&ctx->spare_calls), struct call, node);
+		ctx->n_spare_calls--;
+		memset(&call->answer, 0, sizeof(*call) - offsetof(struct call, answer));
+		return call;
+	}
+	call = calloc(1, sizeof(*call) + n * sizeof(struct iovec));
+	if (!call)
+		return NULL;
+	call->failure.ctx = ctx;
+	call->failure.home = MESSAGE_CALL;
+	list_init(&call->failure.node);
+	return call;
+}
+
+struct call *ripc__call_alloc(struct ripc_service *service, const struct ripc_request *request)
+{
+	struct call *call = call_take(service->ctx, request->n_items);
+	size_t returns = request->n_returns * sizeof(struct ripc_buffer);
+
+	if (!call)
+		return NULL;
+	call->returns = returns ? malloc(returns) : NULL;
+	if (returns && !call->returns) {
+		free(call);
+		return NULL;
+	}
+	call->service = service;
+	call->to = request->to;
+	call->to_incarnation = request->to_incarnation;
+	call->cookie = request->cookie;
+	call->flags = request->flags;
+	call->n_items = request->n_items;
+	call->n_returns = request->n_returns;
+	for (uint32_t i = 0; i < request->n_items; i++)
+		call->items[i] = request->items[i];
+	if (returns)
+		memcpy(call->returns, request->returns, returns);
+	return call;
+}
+
+void ripc__call_free(struct call *call)
+{
+	struct ripc_context *ctx = call->failure.ctx;
+
+	free(call->returns);
+	if (call->n_items > SPARE_ITEMS || ctx->n_spare_calls == SPARES) {
+		free(call);
+		return;
+	}
+	list_append(&ctx->spare_calls, &call->node);
+	ctx->n_spare_calls++;
+}
+
+void ripc__calls_free(struct ripc_context *ctx)
+{
+	while (!list_empty(&ctx->told_calls))
+		ripc__call_told(&list_entry(ctx->told_calls.next, struct call, node)->failure);
+	while (!list_empty(&ctx->spare_calls))
+		free(list_entry(list_pop(&ctx->spare_calls), struct call, node));
+	ctx->n_spare_calls = 0;
+}
+
+/* ---- call -------------------------------------------------------------------------------- */
 
 #define AGAIN_US     20000u   /* a question that nobody took is asked again so soon */
 #define FREE_US      1000u    /* memory that the network uses is looked at so often */
@@ -692,4 +849,127 @@ void ripc__calls_end(struct ripc_service *service)
 		ripc__call_free(call);
 	}
 	service->ctx->changed = true;
+}
+
+/* ---- reply ------------------------------------------------------------------------------- */
+
+/*
+ * Answers to questions. The answer to a question that came as a short goes as a short, where it
+ * fits: if it is lost, the question comes again as a long message. Any other answer is a long
+ * message, of which the server hears nothing more: its items are copied, or given.
+ *
+ * An answer goes to the incarnation that has asked, and to no other.
+ */
+
+#define REPLY_MS 60000 /* an answer is tried for so long; its asker may be gone much sooner */
+
+static struct wire_call answer_of(const struct reply *reply)
+{
+	return reply->status ? (struct wire_call){WIRE_CALL_FAILS, (uint32_t)-reply->status} :
+		(struct wire_call){WIRE_CALL_ANSWERS, 0};
+}
+
+/* The partner that asked: its ID means it for sure, or it has only claimed the ID. Else NULL. */
+static struct partner *asker_of(const struct ripc_service *service, const struct ripc_msg *question)
+{
+	struct partner *partner = service->recent;
+
+	if (!partner || partner->id != question->from)
+		partner = ripc__map_get(&service->partners, question->from);
+	if (!partner || !partner->resolved || partner->suspect)
+		partner = ripc__claim_asker(service, question->from, question->reply);
+	return partner && partner->incarnation == question->from_incarnation ? partner : NULL;
+}
+
+/* True: it went. False: it is to go as a long message. */
+static bool reply_shortly(struct partner *asker, const struct ripc_msg *question,
+		const struct reply *reply)
+{
+	const struct short_call answer = {.items = reply->items, .n_items = reply->n_items,
+		.id = question->reply, .is = answer_of(reply)};
+
+	return question->flags & RIPC_ASKED_SHORTLY && asker &&
+		ripc__short_call(asker, &answer) == 0;
+}
+
+/* One buffer of the pool with all items, and a reference to it for each. */
+static int copy(struct ripc_context *ctx, const struct ripc_send *request, uint64_t total,
+		struct iovec *copies)
+{
+	void *block;
+	char *at;
+	int error = ripc__pool_alloc(ctx->pool, total, &block);
+
+	if (error)
+		return error;
+	at = block;
+	for (uint32_t i = 0; i < request->n_items; i++) {
+		size_t len = request->items[i].iov_len;
+
+		copies[i] = (struct iovec){len ? at : block, len};
+		if (len)
+			memcpy(at, request->items[i].iov_base, len);
+		at += len;
+		if (i)
+			ripc__buffer_ref(ctx, block);
+	}
+	return 0;
+}
+
+/* The message keeps what is small itself; the rest is given to it. */
+static int send_long(struct ripc_service *service, struct ripc_send *request,
+		const struct sending *like, struct outgoing **outgoing)
+{
+	struct ripc_context *ctx = service->ctx;
+	struct iovec copies[RIPC_ITEMS_MAX];
+	uint64_t total;
+	int error = ripc__sum_items(request->items, request->n_items, &total);
+
+	if (error)
+		return error;
+	if (request->flags & RIPC_GIVE || total <= COPIED_MAX) {
+		request->flags |= RIPC_SEND_LONG | RIPC_NOWAIT;
+		return ripc__outgoing_start(service, request, like, outgoing);
+	}
+	error = copy(ctx, request, total, copies);
+	if (error)
+		return error;
+	request->items = copies;
+	request->flags |= RIPC_SEND_LONG | RIPC_NOWAIT | RIPC_GIVE;
+	error = ripc__outgoing_start(service, request, like, outgoing);
+	if (error)
+		ripc__buffers_free(ctx, copies, request->n_items);
+	return error;
+}
+
+static int reply_at_length(struct ripc_service *service, const struct ripc_msg *question,
+		const struct reply *reply, struct partner *asker, struct outgoing **outgoing)
+{
+	const struct sending like = {.sums = true, .to = asker, .call = answer_of(reply),
+		.copies = !(reply->flags & RIPC_GIVE)};
+	struct ripc_send request = {.size = sizeof(request), .to = question->from,
+		.to_incarnation = question->from_incarnation, .reply_to = question->reply,
+		.items = reply->items, .n_items = reply->n_items, .flags = reply->flags,
+		.timeout_ms = REPLY_MS};
+
+	return send_long(service, &request, &like, outgoing);
+}
+
+int ripc__reply(struct ripc_service *service, const struct ripc_msg *question,
+		const struct reply *reply, struct outgoing **outgoing)
+{
+	struct partner *asker = asker_of(service, question);
+
+	*outgoing = NULL;
+	if (reply->flags & RIPC_GIVE) {
+		int error = ripc__buffers_check(service->ctx, reply->items, reply->n_items);
+
+		if (error)
+			return error;
+	}
+	if (!reply_shortly(asker, question, reply))
+		return reply_at_length(service, question, reply, asker, outgoing);
+	if (reply->flags & RIPC_GIVE)
+		ripc__buffers_free(service->ctx, reply->items, reply->n_items);
+	return 0;
 }

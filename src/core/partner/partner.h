@@ -90,7 +90,7 @@ struct partner {
 	struct proving *proving;     /* the test of its claim (claim.c); NULL: none */
 	struct partner *same;     /* the next current one of this ID; NULL: none, or no index */
 	uint64_t ack_number;      /* 0: none pending */
-	uint64_t call_ids;        /* of the last short question (call/ident.c); 0: none */
+	uint64_t call_ids;        /* of the last short question (call/call.c); 0: none */
 	struct list ack_node;     /* ctx->acks, or ctx->on_trial */
 	uint64_t used_us;         /* last authentic packet or send, or its death */
 	uint32_t unasked;         /* bytes of one message that the partner accepts unasked */
