@@ -42,6 +42,242 @@
 #include "slabs.h"
 #include "util/list.h"
 #include "util/map.h"
+#include "util/system/cancel.h"
+
+/* ---- slabs ------------------------------------------------------------------------------- */
+
+/* Slabs of the pool: made, published, idle, withdrawn, and given back. */
+
+/* keep: its descriptor. */
+static int slab_new(size_t len, size_t block_len, bool keep, struct slab **slab)
+{
+	RIPC__HOLD_CANCEL;
+	uint32_t n_blocks = (uint32_t)(len / block_len);
+	size_t n_words = n_blocks + (len + CHUNK - 1) / CHUNK;
+	struct slab *s = calloc(1, sizeof(*s) + n_words * sizeof(s->blocks[0]));
+	int err;
+
+	if (!s)
+		return -ENOMEM;
+	s->fd = -1;
+	err = keep ? ripc__memory_map_shared(len, CHUNK, (void **)&s->base, &s->fd) :
+		len > block_len ? ripc__memory_map_private(len, CHUNK, (void **)&s->base) :
+		ripc__memory_map(len, CHUNK, (void **)&s->base);
+	if (err) {
+		free(s);
+		return err;
+	}
+	list_init(&s->node);
+	list_init(&s->idle_node);
+	s->len = len;
+	s->block_len = block_len;
+	s->n_blocks = n_blocks;
+	s->pages = s->blocks + n_blocks;
+	s->free = NO_BLOCK;
+	*slab = s;
+	return 0;
+}
+
+void ripc__slab_destroy(struct slab *slab)
+{
+	RIPC__HOLD_CANCEL;
+
+	ripc__memory_unmap(slab->base, slab->len);
+	if (slab->fd >= 0)
+		close(slab->fd);
+	free(slab);
+}
+
+static uint64_t n_chunks(const struct slab *slab)
+{
+	return (slab->len + CHUNK - 1) >> CHUNK_BITS;
+}
+
+static void forget_chunks(struct ripc__pool *pool, const struct slab *slab, uint64_t n)
+{
+	for (uint64_t i = 0; i < n; i++)
+		ripc__map_remove(&pool->chunks, chunk_of(slab->base) + i);
+}
+
+static int slab_publish(struct ripc__pool *pool, struct slab *slab)
+{
+	uint64_t n = n_chunks(slab);
+
+	for (uint64_t i = 0; i < n; i++) {
+		if (ripc__map_put(&pool->chunks, chunk_of(slab->base) + i, slab)) {
+			forget_chunks(pool, slab, i);
+			return -ENOMEM;
+		}
+	}
+	list_append(&pool->all, &slab->all_node);
+	if (!is_big(slab))
+		list_append(&pool->partial[class_of(slab->block_len)], &slab->node);
+	return 0;
+}
+
+void ripc__slab_withdraw(struct ripc__pool *pool, struct slab *slab, struct list *dead)
+{
+	forget_chunks(pool, slab, n_chunks(slab));
+	list_remove(&slab->node);
+	list_remove(&slab->all_node);
+	list_remove(&slab->idle_node);
+	pool->n_descriptors -= slab->fd >= 0;
+	pool->idle_bytes -= slab->len;
+	pool->taken -= slab->len;
+	list_append(dead, &slab->node);
+}
+
+void ripc__slabs_destroy(struct list *dead)
+{
+	while (!list_empty(dead))
+		ripc__slab_destroy(list_entry(list_pop(dead), struct slab, node));
+}
+
+void ripc__trim_idle(struct ripc__pool *pool, uint64_t most, struct list *dead)
+{
+	while (pool->idle_bytes > most)
+		ripc__slab_withdraw(pool, list_entry(pool->idle.next, struct slab, idle_node),
+			dead);
+}
+
+/* Takes len bytes from the limit, at the expense of idle slabs. */
+static int reserve(struct ripc__pool *pool, uint64_t len, struct list *dead)
+{
+	uint64_t live = pool->taken - pool->idle_bytes;
+
+	if (len > pool->limit - live)
+		return -ENOMEM;
+	if (len > pool->limit - pool->taken)
+		ripc__trim_idle(pool, pool->limit - live - len, dead);
+	pool->taken += len;
+	return 0;
+}
+
+int ripc__slab_add(struct ripc__pool *pool, size_t len, size_t block_len, struct slab **slab)
+{
+	bool keep = len == block_len && pool->n_descriptors < SHARED_MAX;
+	struct slab *s = NULL;
+	struct list dead;
+	int err;
+
+	list_init(&dead);
+	err = reserve(pool, len, &dead);
+	if (err)
+		return err;
+	ripc__pool_unlock(pool);
+	ripc__slabs_destroy(&dead);
+	err = slab_new(len, block_len, keep, &s);
+	ripc__pool_lock(pool);
+	if (err)
+		goto give_back;
+	err = slab_publish(pool, s);
+	if (err)
+		goto destroy;
+	ripc__idle_enter(pool, s);
+	pool->n_descriptors += s->fd >= 0;
+	*slab = s;
+	return 0;
+destroy:
+	ripc__slab_destroy(s);
+give_back:
+	pool->taken -= len;
+	return err;
+}
+
+/* ---- foreign ----------------------------------------------------------------------------- */
+
+/* Registered memory of the application, for the pool, whose lock protects it. Owns the list. */
+
+struct ripc__piece {
+	uint8_t *base;
+	size_t len;
+};
+
+/* How many pieces begin at or before at. */
+static uint32_t count_before(const struct ripc__foreign *foreign, uintptr_t at)
+{
+	uint32_t low = 0, high = foreign->n;
+
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if ((uintptr_t)foreign->pieces[middle].base <= at)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+bool ripc__foreign_overlap(const void *a, size_t a_len, const void *b, size_t b_len)
+{
+	return (uintptr_t)a < (uintptr_t)b + b_len && (uintptr_t)b < (uintptr_t)a + a_len;
+}
+
+static int foreign_reserve(struct ripc__foreign *foreign)
+{
+	uint32_t capacity = foreign->capacity ? 2 * foreign->capacity : 8;
+	struct ripc__piece *pieces;
+
+	if (foreign->n < foreign->capacity)
+		return 0;
+	pieces = reallocarray(foreign->pieces, capacity, sizeof(*pieces));
+	if (!pieces)
+		return -ENOMEM;
+	foreign->pieces = pieces;
+	foreign->capacity = capacity;
+	return 0;
+}
+
+int ripc__foreign_add(struct ripc__foreign *foreign, void *buf, size_t len)
+{
+	uint32_t at = count_before(foreign, (uintptr_t)buf + len - 1);
+	int err;
+
+	if (at && ripc__foreign_overlap(buf, len, foreign->pieces[at - 1].base,
+			foreign->pieces[at - 1].len))
+		return -EEXIST;
+	err = foreign_reserve(foreign);
+	if (err)
+		return err;
+	memmove(foreign->pieces + at + 1, foreign->pieces + at,
+		(foreign->n - at) * sizeof(*foreign->pieces));
+	foreign->pieces[at] = (struct ripc__piece){buf, len};
+	foreign->n++;
+	return 0;
+}
+
+int ripc__foreign_remove(struct ripc__foreign *foreign, const void *buf)
+{
+	uint32_t n = count_before(foreign, (uintptr_t)buf);
+
+	if (!n || foreign->pieces[n - 1].base != buf)
+		return -ENOENT;
+	memmove(foreign->pieces + n - 1, foreign->pieces + n,
+		(foreign->n - n) * sizeof(*foreign->pieces));
+	foreign->n--;
+	return 0;
+}
+
+bool ripc__foreign_contains(const struct ripc__foreign *foreign, const void *buf, size_t len)
+{
+	uint32_t n = count_before(foreign, (uintptr_t)buf);
+	const struct ripc__piece *piece;
+	size_t offset;
+
+	if (!n)
+		return false;
+	piece = &foreign->pieces[n - 1];
+	offset = (size_t)((uintptr_t)buf - (uintptr_t)piece->base);
+	return offset < piece->len && len <= piece->len - offset;
+}
+
+void ripc__foreign_free(struct ripc__foreign *foreign)
+{
+	free(foreign->pieces);
+}
+
+/* ---- pool -------------------------------------------------------------------------------- */
 
 #define REFS_MAX   (FREE - 1)
 #define STEP       ((size_t)64 << 10) /* that is faulted in at once; */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Slabs: memory that the pool takes from the system and cuts into blocks. pool.c states the
- * invariants; pool.c and slabs.c keep them.
+ * invariants; pool.c and pool.c keep them.
  */
 #ifndef RIPC_SLABS_H
 #define RIPC_SLABS_H
