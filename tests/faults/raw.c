@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See raw.h. Everything is encoded by core/wire/encode.c, so that only the meaning is a lie. */
+/* See raw.h. Everything is encoded by core/wire/wire.c, so that only the meaning is a lie. */
 #include "raw.h"
 
 #include <arpa/inet.h>
