@@ -102,10 +102,10 @@ struct ripc_context {
 	size_t route_bytes;        /* of the longest route of all devices */
 	bool polls_all;            /* polls look everywhere (ripc__ports_drain) */
 	bool any_broken, walking;  /* a peer is broken (roam.h); a loop walks the partners */
-	struct device *hot;        /* the device by which messages come (progress.c) */
+	struct device *hot;        /* the device by which messages come (loop.c) */
 	uint32_t hot_run, hot_looks; /* how surely; looks at it */
 	_Atomic(struct device *) waits_on; /* the reader sleeps in its port's own wait; or NULL */
-	atomic_bool woken;         /* by ripc_wake() (interrupt.c) */
+	atomic_bool woken;         /* by ripc_wake() (wait.c) */
 	_Atomic(struct device *) watch_beside; /* the thread watches all other ports; or NULL */
 	uint64_t retry_us;         /* when to try devices that failed again */
 	struct ripc__pool *pool;

@@ -22,7 +22,7 @@
  * What the network says later of what was sent (ICMP): the kernel keeps it in the socket's error
  * queue (IP_RECVERR). An error that says that nobody listens at an address is a hint for core,
  * together with the beginning of the datagram that the error quotes. The kernel checks nothing of
- * an error but that its quote names our port: core compares the rest (hint.c).
+ * an error but that its quote names our port: core compares the rest (death.c).
  *
  * Design notes. The kernel also fails the next call on the socket, whatever partner that is for.
  * So each call that fails has the queue read, and a send is then tried again: its own error comes

@@ -2,7 +2,7 @@
 /*
  * Errors by name, and in words: what a code means when this library returns it, and what to do
  * about it. A code that stands for several causes names all of them; where the cause is known, as
- * of a path, its owner has words of its own (others.c).
+ * of a path, its owner has words of its own (info.c).
  */
 #include <errno.h>
 #include <limits.h>

@@ -76,7 +76,7 @@ struct peer {
 	uint32_t unanswered, host_asked; /* it was first so asked since it said something; its host
 	                            was last asked about it; in 1,024 us; wrap */
 	uint32_t failed_us;  /* when a device last failed, changed, was tried; wraps; 0: never */
-	struct inquiry *inquiry; /* a hint says that it has ended: it is asked (hint.c); or NULL */
+	struct inquiry *inquiry; /* a hint says that it has ended: it is asked (death.c); or NULL */
 	struct flow *flow;   /* NULL: nothing has come or was lost yet */
 	struct candidate *candidate; /* a new route that is being proven; usually NULL */
 	struct follow *follow;  /* perhaps it has another address: it is asked; usually NULL */

@@ -325,7 +325,7 @@ static void deny(struct lone *lone, bool definite)
 	ck_assert_uint_eq(lone->answer_len, 0);
 }
 
-/* Echoes with another nonce than the first one had, which looked for its address (follow.c). */
+/* Echoes with another nonce than the first one had, which looked for its address (roam.c). */
 static uint32_t n_other_echoes(struct lone *lone, uint32_t since)
 {
 	struct wire_packet packet;
