@@ -5,7 +5,7 @@ import os
 import re
 from collections import namedtuple
 
-Function = namedtuple('Function', 'name line lines depth')
+Function = namedtuple('Function', 'name line lines depth is_static')
 
 _TOKEN = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
 
@@ -44,9 +44,10 @@ def _name_before(head):
 
 
 def functions(text):
-    """Every function definition: name, line of its brace, body lines, levels of braces in it."""
+    """Every function definition: name, line of its brace, body lines, levels of braces, static."""
     code = _blank_preprocessor(blank_comments(text, strings=True))
     found, depth, deepest, start, name, since = [], 0, 0, 0, None, 0
+    is_static = False
     for match in re.finditer(r'[{};]', code):
         token, at = match.group(0), match.start()
         if token == '{':
@@ -54,12 +55,14 @@ def functions(text):
             deepest = max(deepest, depth)
             if depth == 1:
                 name, start, deepest = _name_before(code[since:at]), at, 1
+                is_static = bool(re.search(r'\bstatic\b', code[since:at]))
         elif token == '}':
             depth -= 1
             if depth == 0 and name:
                 first = code.count('\n', 0, start) + 1
                 last = code.count('\n', 0, at) + 1
-                found.append(Function(name, first, max(0, last - first - 1), deepest - 1))
+                found.append(Function(name, first, max(0, last - first - 1), deepest - 1,
+                                      is_static))
         if depth == 0:
             since = at + 1
     return found

@@ -76,7 +76,7 @@ CLEAN = {
     'src/core/wire/one.c': HEAD + '#include "one.h"\n#include "ripc/ripc.h"\n\n'
                              'int ripc__one(void)\n{\n\treturn 1;\n}\n',
     'src/backends/udp/udp.c': HEAD + '#include <sys/socket.h>\n#include "core/net/backend.h"\n',
-    'src/backends/shm/shm.h': HEAD,
+    'src/backends/shm/internal.h': HEAD,
     'tests/unit/test_one.c': HEAD + 'START_TEST(one__returns_one)\n{\n}\nEND_TEST\n',
     'docs/guarantees.md': 'Shown by `one__returns_one` in `tests/unit/test_one.c`.\n',
     'README.md': README,

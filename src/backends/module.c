@@ -7,7 +7,7 @@
  * A module exports one symbol, ripc__module. The static library has all of these in itself.
  */
 #include "module.h"
-#include "ofi/present.h"
+#include "options.h"
 
 #include <dirent.h>
 #include <dlfcn.h>

@@ -14,13 +14,11 @@
 #include "core/base/budget.h"
 #include "core/base/log.h"
 #include "core/call/watch.h"
-#include "core/message/ends.h"
 #include "core/message/message.h"
 #include "core/net/backend.h"
 #include "core/net/env.h"
 #include "core/partner/death.h"
 #include "core/partner/guess.h"
-#include "core/partner/hint.h"
 #include "core/peer/devices.h"
 #include "core/peer/moves.h"
 #include "core/peer/share.h"
@@ -28,7 +26,7 @@
 #include "util/list.h"
 #include "util/map.h"
 #include "util/slots.h"
-#include "util/system/mutex.h"
+#include "util/system/thread.h"
 #include "util/timers.h"
 
 struct askers;
@@ -90,7 +88,7 @@ struct ripc_context {
 	struct ripc__host host;
 	uint64_t incarnation;
 	uint8_t secret[16];
-	uint64_t counter, places, handles; /* of nonces; of ordered messages; token.h */
+	uint64_t counter, places, handles; /* of nonces; of ordered messages; partner.h */
 	uint64_t now_us;
 	uint64_t read_at;          /* when the clock was read, in ticks of the processor */
 	bool has_ticks;            /* the clock is the real one, and ticks belong to it */
@@ -123,7 +121,7 @@ struct ripc_context {
 	                              application */
 	struct list readings, lingering; /* readings with more to ask for; readings given up */
 	struct list mapped;        /* memory of partners (mapped.c) */
-	struct list permits, offers, writings; /* returns.h, offers.h, write.c */
+	struct list permits, offers, writings; /* returns.h, returns.h, write.c */
 	struct list fanouts, kept; /* group/fanout.h, group/group.c */
 	uint32_t n_kept;
 	struct list heard;         /* streams of others to groups (group/heard.c) */
@@ -139,7 +137,7 @@ struct ripc_context {
 	struct list told_calls;    /* their failures are in queues, or with the application */
 	struct list spare_calls;
 	uint32_t n_spare_calls;
-	struct ripc__slots slots, call_slots; /* partners by token; open calls (call/ident.h) */
+	struct ripc__slots slots, call_slots; /* partners by token; open calls (call/call.h) */
 	uint64_t held[SHARES], held_max[SHARES]; /* taken by all senders; the whole */
 	uint64_t acks_due_us;      /* while acks wait for a ride: until when */
 	struct list spares;        /* free messages of SPARE_BYTES: most shorts fit */

@@ -15,7 +15,7 @@
 #include <pthread.h>
 #include <sched.h>
 
-#include "libcrypto.h"
+#include "internal.h"
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The one symbol of the module of libcrypto (backends/module.h). */
 #include "backends/module.h"
-#include "libcrypto.h"
+#include "internal.h"
 
 extern __attribute__((visibility("default"))) const struct ripc__module ripc__module;
 

@@ -7,7 +7,7 @@
  * fetched once, since a fetch takes longer than a packet. Each function of the table tells
  * cleanup.c when it begins and ends (IN_USE).
  */
-#include "libcrypto.h"
+#include "internal.h"
 
 #include <errno.h>
 #include <openssl/core_names.h>

@@ -19,7 +19,6 @@
 #include <unistd.h>
 
 #include "core/wire/record.h"
-#include "filter.h"
 #include "inet.h"
 #include "ripc/ripc.h"
 #include "util/options.h"

@@ -20,7 +20,7 @@
  * and root, may also ask for our page (ripc/page.h), again and again on one connection. Two
  * contexts that connect to each other at once keep the connection of the lesser incarnation.
  */
-#include "life.h"
+#include "internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -41,8 +41,8 @@
 
 #include "util/bytes.h"
 #include "util/hash/siphash.h"
-#include "util/system/pledge.h"
-#include "util/system/uid.h"
+#include "util/system/locks.h"
+#include "util/system/users.h"
 
 #define MAGIC       0x4546494cu /* "LIFE" */
 #define MAGIC_PAGE  0x45474150u /* "PAGE" */

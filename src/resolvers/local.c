@@ -3,8 +3,8 @@
  * The resolver source of one host: an abstract Unix datagram socket per published ID, so that
  * the kernel answers "nobody" at once and removes the name with the last process that holds it.
  *
- * The name is "\0ripc/<uid>/<id>/<k>" in hex (names.h). k is 0, unless the holder of a lower k is
- * dead but its name is not (a forked child has inherited the socket), or is another user: then core
+ * The name is "\0ripc/<uid>/<id>/<k>" in hex (internal.h). k is 0, unless the holder of a lower k
+ * is dead but its name is not (a forked child has inherited the socket), or is another user: then core
  * displaces it with the next k, and when all are taken, with one that nobody can have foreseen. A
  * question goes to every k that exists. Each member of a group binds a name of the group's ID, with
  * a k of its own. A sender must have our uid or be root: the kernel vouches for its uid
@@ -24,12 +24,11 @@
 
 #include "core/net/backend.h"
 #include "core/wire/record.h"
-#include "life.h"
-#include "resolvers/names.h"
+#include "internal.h"
 #include "ripc/ripc.h"
 #include "util/map.h"
 #include "util/system/remedy.h"
-#include "util/system/uid.h"
+#include "util/system/users.h"
 
 #ifndef SO_PASSRIGHTS
 #define SO_PASSRIGHTS 83

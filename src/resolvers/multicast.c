@@ -40,7 +40,7 @@
 
 #include "core/net/backend.h"
 #include "core/wire/record.h"
-#include "resolvers/filter.h"
+#include "inet.h"
 #include "resolvers/inet.h"
 #include "ripc/ripc.h"
 #include "util/hash/siphash.h"

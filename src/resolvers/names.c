@@ -3,7 +3,7 @@
  * The names that this host's processes have bound. They are read at most so often that it takes
  * a fiftieth of a processor: questions from other hosts may cause it.
  */
-#include "resolvers/names.h"
+#include "internal.h"
 
 #include <errno.h>
 #include <inttypes.h>

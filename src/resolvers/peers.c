@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A list of hosts, read: see peers.h. */
+/* A list of hosts, read: see internal.h. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
@@ -10,9 +10,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "peers.h"
-#include "util/parse.h"
+#include "internal.h"
 #include "util/system/thread.h"
+#include "util/text.h"
 
 #define ENTRY_MAX 280 /* longest "host:port": a DNS name has at most 253 characters */
 
@@ -166,8 +166,8 @@ void ripc__peers_update(struct peers *peers, const struct peers *newer)
 /* ---- renewal ----------------------------------------------------------------------------- */
 
 /*
- * Reading a list of hosts anew, in a thread that ends with it (peers.h). The name service may take
- * its time: a thread whose result nobody wants any more frees it itself, when it has ended.
+ * Reading a list of hosts anew, in a thread that ends with it (internal.h). The name service may
+ * take its time: a thread whose result nobody wants any more frees it itself, when it has ended.
  */
 
 struct renewal {

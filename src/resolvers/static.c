@@ -9,7 +9,7 @@
  * same for one socket of ours, even if that process is stopped. So questions are sent from
  * several sockets in turn, and a question asked again reaches another process.
  *
- * What a name means may change: names are asked for again now and then, by a thread (peers.h).
+ * What a name means may change: names are asked for again now and then, by a thread (internal.h).
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -24,8 +24,8 @@
 
 #include "core/net/backend.h"
 #include "core/wire/record.h"
+#include "internal.h"
 #include "resolvers/inet.h"
-#include "resolvers/peers.h"
 #include "ripc/ripc.h"
 #include "util/system/remedy.h"
 

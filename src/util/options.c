@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "core/net/backend.h"
-#include "parse.h"
 #include "ripc/ripc.h"
+#include "text.h"
 
 /* Says which options the part that is meant has, if there is such a part. */
 static void say_unknown(const struct ripc__option *const *lists, const char *name,

@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "hex.h"
-#include "parse.h"
+#include "text.h"
 
 int ripc__parse_number(const char *text, uint32_t max, uint32_t *value)
 {

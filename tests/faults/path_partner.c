@@ -15,9 +15,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "backends/shm/shm.h"
+#include "backends/shm/internal.h"
+#include "core/keys/internal.h"
 #include "core/net/env.h"
-#include "core/keys/sealed_port.h"
 #include "core/objects.h"
 #include "fault.h"
 #include "path.h"

@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "core/wire/encode.h"
+#include "core/wire/wire.h"
 #include "fault.h"
 #include "util/hash/crc32c.h"
 

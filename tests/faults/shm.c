@@ -16,8 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "backends/shm/memory/segment.h"
-#include "backends/shm/shm.h"
+#include "backends/shm/internal.h"
 #include "core/net/backend.h"
 #include "core/net/env.h"
 #include "core/objects.h"

@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "backends/shm/shm.h"
+#include "backends/shm/internal.h"
 #include "backends/udp/udp.h"
 #include "input.h"
 

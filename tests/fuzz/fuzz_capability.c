@@ -5,10 +5,9 @@
  */
 #include <string.h>
 
-#include "core/keys/capability.h"
 #include "core/keys/dir.h"
 #include "keys.h"
-#include "util/hex.h"
+#include "util/text.h"
 
 #define NOW_S 1000u
 

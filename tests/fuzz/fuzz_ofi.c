@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "backends/ofi/ofi.h"
+#include "backends/ofi/internal.h"
 #include "fuzz.h"
 #include "util/bytes.h"
 

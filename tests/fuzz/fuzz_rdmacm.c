@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "backends/rdmacm/addr.h"
+#include "backends/rdmacm/internal.h"
 #include "fuzz.h"
 #include "util/bytes.h"
 #include "util/hash/blocksum.h"

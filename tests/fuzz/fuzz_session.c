@@ -11,9 +11,8 @@
 
 #include "core/net/backend.h"
 #include "core/partner/death.h"
-#include "core/partner/follow.h"
-#include "core/partner/hint.h"
-#include "core/peer/path.h"
+#include "core/partner/roam.h"
+#include "core/peer/peer.h"
 #include "core/peer/share.h"
 #include "session.h"
 #include "util/list.h"

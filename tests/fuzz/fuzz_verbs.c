@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "backends/verbs/addr.h"
+#include "backends/verbs/internal.h"
 #include "fuzz.h"
 
 static void decode_address(const uint8_t *data, size_t len)

@@ -5,7 +5,6 @@
  */
 #include <string.h>
 
-#include "core/wire/encode.h"
 #include "core/wire/wire.h"
 #include "fuzz.h"
 #include "ripc/ripc.h"

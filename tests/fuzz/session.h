@@ -8,14 +8,14 @@
 #ifndef FUZZ_SESSION_H
 #define FUZZ_SESSION_H
 
-#include "core/message/lent.h"
+#include "core/message/returns.h"
 #include "core/net/backend.h"
 #include "core/net/env.h"
 #include "core/objects.h"
 #include "core/partner/death.h"
 #include "core/partner/partner.h"
 #include "core/peer/peer.h"
-#include "core/resolve/resolver_internal.h"
+#include "core/resolve/internal.h"
 #include "core/wire/wire.h"
 #include "input.h"
 #include "util/list.h"

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "core/net/backend.h"
-#include "core/wire/encode.h"
 #include "core/wire/record.h"
 #include "core/wire/wire.h"
 #include "session.h"

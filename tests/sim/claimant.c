@@ -9,7 +9,6 @@
 
 #include <string.h>
 
-#include "core/wire/encode.h"
 #include "core/wire/wire.h"
 #include "util/bytes.h"
 #include "util/hash/crc32c.h"

@@ -8,8 +8,7 @@
 
 #include <string.h>
 
-#include "core/partner/token.h"
-#include "core/wire/encode.h"
+#include "core/partner/partner.h"
 #include "core/wire/wire.h"
 #include "util/bytes.h"
 #include "util/hash/crc32c.h"

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/keys/datagram.h"
+#include "core/keys/internal.h"
 #include "core/net/crypto.h"
 #include "model.h"
 #include "util/hash/siphash.h"

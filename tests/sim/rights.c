@@ -15,7 +15,7 @@
 
 #include "core/net/crypto.h"
 #include "ripc/keys.h"
-#include "util/hex.h"
+#include "util/text.h"
 
 #define WALL_S   1700000000u /* the wall clock when the world's is 0 */
 #define FOREVER  100000u     /* seconds */

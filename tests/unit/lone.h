@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "core/net/env.h"
-#include "core/wire/encode.h"
 #include "core/wire/record.h"
 #include "core/wire/wire.h"
 #include "suite.h"

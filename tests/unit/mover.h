@@ -4,8 +4,8 @@
 #define MOVER_H
 
 #include "core/memory/pool.h"
-#include "core/message/fence.h"
-#include "core/message/lent.h"
+#include "core/message/message.h"
+#include "core/message/returns.h"
 #include "core/net/backend.h"
 #include "core/objects.h"
 #include "core/partner/partner.h"

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backends/ofi/ofi.h"
+#include "backends/ofi/internal.h"
 
 #define SKIPPED   77
 #define TURNS_MAX 20000 /* of 1 ms at most, until what must come has come */

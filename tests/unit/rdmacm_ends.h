@@ -9,8 +9,7 @@
 #include <string.h>
 
 #include "../fake/iwarp.h"
-#include "backends/rdmacm/conn.h"
-#include "backends/rdmacm/route.h"
+#include "backends/rdmacm/internal.h"
 #include "virtual_clock.h"
 
 #define BACKEND (&ripc__rdmacm_backend)

@@ -10,8 +10,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "backends/shm/memory/segment.h"
-#include "backends/shm/shm.h"
+#include "backends/shm/internal.h"
 #include "suite.h"
 
 #define SHM (&ripc__shm_backend)

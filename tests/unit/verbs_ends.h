@@ -11,8 +11,7 @@
 #include <string.h>
 
 #include "../fake/verbs.h"
-#include "backends/verbs/path.h"
-#include "backends/verbs/verbs.h"
+#include "backends/verbs/internal.h"
 #include "virtual_clock.h"
 
 #define BACKEND (&ripc__verbs_backend)

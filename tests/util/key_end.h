@@ -15,13 +15,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/keys/datagram.h"
-#include "core/keys/handshake.h"
-#include "core/keys/member.h"
+#include "core/keys/internal.h"
 #include "core/keys/sealed.h"
 #include "core/net/env.h"
 #include "core/objects.h"
-#include "util/hex.h"
+#include "util/text.h"
 
 #define KEY_END_SENT 16u   /* datagrams that are kept; more are lost */
 #define KEY_END_ROOM 2048u

@@ -4,7 +4,7 @@
  * it (docs/protocol.md). Both carry the provider's own name of an endpoint, which it has no means
  * to check: so what is known of its form is checked here, before the provider gets it.
  */
-#include "ofi.h"
+#include "internal.h"
 
 #include <arpa/inet.h>
 #include <ctype.h>

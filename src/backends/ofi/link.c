@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ofi.h"
+#include "internal.h"
 #include "ripc/ripc.h"
 #include "util/hash/siphash.h"
 

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "ofi.h"
+#include "internal.h"
 #include "ripc/ripc.h"
 #include "util/bytes.h"
 #include "util/hash/crc32c.h"

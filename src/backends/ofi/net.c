@@ -21,7 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "ofi.h"
+#include "internal.h"
 #include "ripc/ripc.h"
 #include "util/system/thread.h"
 

@@ -4,7 +4,7 @@
  * Where libfabric cannot read, or would do so by the holder's processor, core pulls long messages
  * in datagrams.
  */
-#include "ofi.h"
+#include "internal.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "present.h"
+#include "backends/options.h"
 #include "ripc/ripc.h"
 #include "util/system/cancel.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The options of the ofi backend. */
-#include "options.h"
+#include "backends/options.h"
 
 const struct ripc__option ripc__ofi_options[] = {
 	{"ofi.checksum", RIPC_SWITCH, 0, 0, offsetof(struct ofi_wish, checksum)},

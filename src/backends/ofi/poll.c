@@ -5,7 +5,7 @@
  * that many loses what comes then, but the endpoint never runs dry, as libfabric would keep what it
  * has no buffer for in memory of its own, without bound.
  */
-#include "ofi.h"
+#include "internal.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  * Whether the ofi backend is wanted on this host: there is a device of the kernel's efa driver, or
  * the configuration names a provider. The answer needs no libfabric.
  */
-#include "present.h"
+#include "backends/options.h"
 
 #include <dirent.h>
 #include <errno.h>

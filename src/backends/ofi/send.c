@@ -8,7 +8,7 @@
  * failed, and so has one of which libfabric has completed nothing for as long: that one gets no
  * more until it does.
  */
-#include "ofi.h"
+#include "internal.h"
 
 #include <errno.h>
 #include <string.h>

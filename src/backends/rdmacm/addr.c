@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "addr.h"
+#include "internal.h"
 #include "util/bytes.h"
 #include "util/hash/blocksum.h"
 #include "util/hash/crc32c.h"

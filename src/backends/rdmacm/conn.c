@@ -20,12 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "conn.h"
-#include "events.h"
-#include "fence.h"
-#include "poll.h"
-#include "request.h"
-#include "send.h"
+#include "internal.h"
 
 #define RESOLVE_MS    1500
 #define CONNECT_US    3000000u /* from the beginning to where it is ready */

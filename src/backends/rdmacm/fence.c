@@ -20,7 +20,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "fence.h"
+#include "internal.h"
 #include "util/rare.h"
 #include "util/system/cancel.h"
 

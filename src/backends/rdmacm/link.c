@@ -20,8 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "conn.h"
-#include "link.h"
+#include "internal.h"
 #include "util/hash/siphash.h"
 
 #define ATTEMPT_US 3000000u

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The options of the rdmacm backend. */
-#include "options.h"
+#include "backends/options.h"
 
 const struct ripc__option ripc__rdmacm_options[] = {
 	{"rdmacm.any", RIPC_SWITCH, 0, 0, offsetof(struct rdmacm_options, any)},

@@ -12,12 +12,7 @@
 #include <errno.h>
 #include <sys/epoll.h>
 
-#include "conn.h"
-#include "datagrams.h"
-#include "events.h"
-#include "fence.h"
-#include "poll.h"
-#include "send.h"
+#include "internal.h"
 #include "util/rare.h"
 #include "util/system/cancel.h"
 

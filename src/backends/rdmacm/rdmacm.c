@@ -10,7 +10,7 @@
  * sent again from memory that has changed since. So every message has a checksum (addr.c), and core
  * checks what is read and written.
  */
-#include "rdmacm.h"
+#include "internal.h"
 
 #include <errno.h>
 #include <ifaddrs.h>
@@ -21,14 +21,8 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "conn.h"
-#include "datagrams.h"
-#include "fence.h"
-#include "options.h"
-#include "poll.h"
+#include "backends/options.h"
 #include "ripc/ripc.h"
-#include "route.h"
-#include "send.h"
 #include "util/system/remedy.h"
 
 #define BACKLOG         128

@@ -9,12 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "conn.h"
-#include "datagrams.h"
-#include "fence.h"
-#include "poll.h"
-#include "route.h"
-#include "send.h"
+#include "internal.h"
 #include "util/bytes.h"
 #include "util/system/cancel.h"
 

@@ -24,8 +24,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "datagrams.h"
-#include "send.h"
+#include "internal.h"
 #include "util/rare.h"
 
 int ripc__rdmacm_sends_open(struct rdmacm_conn *conn)

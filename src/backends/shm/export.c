@@ -23,12 +23,10 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#include "backends/shm/memory/segment.h"
-#include "shm.h"
+#include "internal.h"
 #include "util/bytes.h"
 #include "util/system/cancel.h"
-#include "util/system/lease.h"
-#include "util/system/pledge.h"
+#include "util/system/locks.h"
 
 /* ---- passed ------------------------------------------------------------------------------ */
 

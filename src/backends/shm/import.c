@@ -10,13 +10,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "backends/shm/memory/segment.h"
-#include "shm.h"
+#include "internal.h"
 #include "util/bytes.h"
 #include "util/stream.h"
 #include "util/system/cancel.h"
-#include "util/system/lease.h"
-#include "util/system/pledge.h"
+#include "util/system/locks.h"
 
 #define FAR       ((uint64_t)16 << 20) /* of an item: what is behind does not fit the cache, */
 #define FAR_WHOLE ((uint64_t)32 << 20) /* and of a longer one nothing is left there */

@@ -10,10 +10,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "memory/segment.h"
-#include "shm.h"
+#include "internal.h"
 #include "util/system/cancel.h"
-#include "util/system/pledge.h"
+#include "util/system/locks.h"
 
 #define ACCEPTS_MAX  8    /* connections accepted in one go */
 #define MESSAGES_MAX 16   /* taken from one socket in one go */

@@ -10,8 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "memory/segment.h"
-#include "shm.h"
+#include "internal.h"
 #include "util/bytes.h"
 #include "util/rare.h"
 #include "util/system/cancel.h"

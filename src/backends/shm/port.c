@@ -13,8 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "backends/shm/memory/segment.h"
-#include "shm.h"
+#include "internal.h"
 #include "util/bytes.h"
 #include "util/rare.h"
 #include "util/system/cancel.h"

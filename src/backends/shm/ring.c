@@ -11,8 +11,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "backends/shm/memory/ring.h"
-#include "point.h"
+#include "internal.h"
 #include "util/rare.h"
 
 _Static_assert(sizeof(struct shm_slot) == SHM_SLOT_LEN, "no holes between slots");

@@ -14,7 +14,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "backends/shm/memory/segment.h"
+#include "internal.h"
 #include "util/system/mapping.h"
 
 #ifndef F_SEAL_FUTURE_WRITE

@@ -18,12 +18,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "internal.h"
 #include "ripc/ripc.h"
-#include "shm.h"
 #include "util/options.h"
-#include "util/parse.h"
-#include "util/system/accounts.h"
-#include "util/system/uid.h"
+#include "util/system/users.h"
+#include "util/text.h"
 
 #define INS_MAX    4096u
 #define FILES_PART 3u /* of the descriptors that there may be, connections are at most this part, */

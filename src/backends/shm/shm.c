@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The shm backend: its table, and what a device of it is. */
-#include "shm.h"
+#include "internal.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "ripc/ripc.h"
-#include "memory/segment.h"
 #include "util/system/remedy.h"
 
 #define RINGS_PART 16u /* of the memory that there is, rings take at most this part */

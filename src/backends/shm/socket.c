@@ -12,10 +12,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "shm.h"
+#include "internal.h"
 #include "util/bytes.h"
 #include "util/system/cancel.h"
-#include "util/system/uid.h"
+#include "util/system/users.h"
 
 #define BACKLOG   128
 #define HEAD_LEN  8 /* type, version, two bytes of zero, a number */

@@ -24,7 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "shm.h"
+#include "internal.h"
 #include "util/rare.h"
 #include "util/system/cancel.h"
 

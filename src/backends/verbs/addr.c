@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "addr.h"
+#include "internal.h"
 #include "util/bytes.h"
 
 #define NUMBER_MAX 0xffffffu /* of queue pairs and packets: 24 bits */

@@ -17,9 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "link.h"
-#include "path.h"
-#include "send.h"
+#include "internal.h"
 #include "util/hash/siphash.h"
 
 #define ASK_US      20000u    /* at first; then twice as long each time, */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The options of the verbs backend. */
-#include "options.h"
+#include "backends/options.h"
 
 const struct ripc__option ripc__verbs_options[] = {
 	{"verbs.connections", RIPC_NUMBER, 2, 4096, offsetof(struct verbs_options, connections)},

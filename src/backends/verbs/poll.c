@@ -16,11 +16,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "link.h"
-#include "many.h"
-#include "path.h"
-#include "poll.h"
-#include "qp.h"
+#include "internal.h"
 #include "util/rare.h"
 #include "util/system/cancel.h"
 

@@ -9,8 +9,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "link.h"
-#include "qp.h"
+#include "internal.h"
 #include "ripc/ripc.h"
 #include "util/rare.h"
 

@@ -7,10 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "link.h"
-#include "path.h"
-#include "route.h"
-#include "send.h"
+#include "internal.h"
 #include "util/bytes.h"
 #include "util/hash/siphash.h"
 #include "util/system/cancel.h"

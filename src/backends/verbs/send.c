@@ -17,11 +17,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "many.h"
-#include "path.h"
-#include "qp.h"
+#include "internal.h"
 #include "ripc/ripc.h"
-#include "send.h"
 #include "util/rare.h"
 #include "util/system/cancel.h"
 

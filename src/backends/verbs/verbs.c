@@ -5,22 +5,15 @@
  * Bytes are checked by the network from end to end (the invariant CRC, IBA 7.8), so core adds no
  * checksum of its own.
  */
-#include "verbs.h"
+#include "internal.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 
-#include "link.h"
-#include "many.h"
-#include "options.h"
-#include "path.h"
-#include "poll.h"
-#include "qp.h"
+#include "backends/options.h"
 #include "ripc/ripc.h"
-#include "route.h"
-#include "send.h"
 
 #define QKEY_MASK       0x7fffffffu
 #define RXE_VENDOR      0xffffffu /* of linux/drivers/infiniband/sw/rxe/rxe_param.h */

@@ -5,20 +5,18 @@
 #include <string.h>
 
 #include "core/base/base.h"
-#include "core/engine/reread.h"
-#include "core/engine/thread.h"
+#include "core/engine/loop.h"
 #include "core/engine/wait.h"
 #include "core/keys/sealed.h"
 #include "core/message/message.h"
 #include "core/net/backend.h"
 #include "core/objects.h"
 #include "core/partner/find.h"
-#include "core/partner/follow.h"
 #include "core/partner/packet.h"
 #include "core/partner/partner.h"
 #include "core/partner/rights.h"
+#include "core/partner/roam.h"
 #include "core/peer/devices.h"
-#include "core/peer/path.h"
 #include "core/peer/peer.h"
 #include "core/peer/share.h"
 #include "core/resolve/resolver.h"
@@ -26,9 +24,8 @@
 #include "core/show/show.h"
 #include "core/wire/record.h"
 #include "core/wire/wire.h"
-#include "others.h"
+#include "internal.h"
 #include "ripc/keys.h"
-#include "service.h"
 #include "util/system/cancel.h"
 
 /* ---- others ------------------------------------------------------------------------------ */

@@ -15,15 +15,14 @@
 #include <stdlib.h>
 
 #include "core/base/base.h"
-#include "core/engine/thread.h"
 #include "core/engine/wait.h"
 #include "core/message/message.h"
 #include "core/net/backend.h"
-#include "core/peer/path.h"
+#include "core/peer/peer.h"
 #include "core/resolve/resolver.h"
 #include "core/show/show.h"
 #include "core/wire/record.h"
-#include "list.h"
+#include "internal.h"
 #include "ripc/list.h"
 #include "util/list.h"
 #include "util/system/cancel.h"

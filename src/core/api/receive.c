@@ -2,14 +2,12 @@
 /* Messages that the application takes from a service's queue, and gives back. */
 #include <errno.h>
 
-#include "core/engine/interrupt.h"
 #include "core/engine/wait.h"
 #include "core/memory/pool.h"
-#include "core/message/ends.h"
 #include "core/message/message.h"
 #include "core/message/queue.h"
 #include "core/objects.h"
-#include "service.h"
+#include "internal.h"
 #include "util/list.h"
 #include "util/rare.h"
 

@@ -6,7 +6,7 @@
 #include <stdarg.h>
 #include <stdint.h>
 
-#include "util/system/mutex.h"
+#include "util/system/thread.h"
 
 struct ripc_context;
 struct said;

@@ -8,13 +8,16 @@
 
 #include "core/message/message.h"
 #include "ripc/call.h"
+#include "ripc/ripc.h"
 #include "util/list.h"
 #include "util/timers.h"
 
+struct call;
 struct holding;
 struct outgoing;
 struct partner;
 struct ripc_context;
+struct ripc_request;
 struct ripc_service;
 
 #define CALLS_MAX 16384u /* open at once, of one service */
@@ -80,5 +83,47 @@ void ripc__call_told(struct message *message);
  * references that would be the application's again are dropped.
  */
 void ripc__call_untold(struct message *message);
+
+/* ---- ident ------------------------------------------------------------------------------- */
+
+/* The IDs of open calls, and the partner that a question went to. */
+
+/* Takes a slot for the call while it is open, and gives it back. -ENOMEM. */
+int ripc__call_name(struct call *call);
+void ripc__call_unname(struct call *call);
+/*
+ * Gives the call, which has a slot, another ID. partner: the ID goes to this partner alone; NULL:
+ * the ID may go to several partners, one after the other.
+ */
+void ripc__call_identify(struct call *call, struct partner *partner);
+/* The call with this ID, or NULL. */
+struct call *ripc__call_by_id(const struct ripc_context *ctx, uint64_t id);
+/* Of the partners that claim this incarnation, the one to which the question went; or NULL. */
+struct partner *ripc__call_taker(const struct call *call, uint64_t incarnation);
+
+/* ---- reply ------------------------------------------------------------------------------- */
+
+/* Answers to questions. */
+
+/* An answer. */
+struct reply {
+	const struct iovec *items; /* one at least; an empty answer has one empty item */
+	uint32_t n_items, flags;   /* RIPC_GIVE */
+	int status;                /* 0, or a negative errno */
+};
+
+/* See ripc_reply(). *outgoing: the answer as a long message; NULL: it went as a short one. */
+int ripc__reply(struct ripc_service *service, const struct ripc_msg *question,
+		const struct reply *reply, struct outgoing **outgoing);
+
+/* ---- spare ------------------------------------------------------------------------------- */
+
+/* Memory for calls. */
+
+/* A call with only the fields that the application's request gives. NULL: no memory. */
+struct call *ripc__call_alloc(struct ripc_service *service, const struct ripc_request *request);
+void ripc__call_free(struct call *call);
+/* The context is closed: frees all calls that are left. */
+void ripc__calls_free(struct ripc_context *ctx);
 
 #endif

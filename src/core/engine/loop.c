@@ -13,28 +13,20 @@
 #include "core/memory/pool.h"
 #include "core/net/backend.h"
 #include "core/objects.h"
-#include "core/partner/life.h"
 #include "core/partner/packet.h"
 #include "core/partner/partner.h"
 #include "core/partner/roam.h"
-#include "core/receive/arrive.h"
+#include "core/receive/incoming.h"
 #include "core/resolve/resolver.h"
-#include "core/send/cork.h"
-#include "core/send/ended.h"
+#include "core/send/announce.h"
 #include "core/send/opened.h"
 #include "core/send/outgoing.h"
-#include "enter.h"
-#include "input.h"
-#include "interrupt.h"
-#include "progress.h"
-#include "readiness.h"
-#include "reread.h"
-#include "summing.h"
+#include "internal.h"
+#include "loop.h"
 #include "util/hash/blocksum.h"
 #include "util/list.h"
 #include "util/rare.h"
 #include "util/system/cancel.h"
-#include "util/system/mutex.h"
 #include "util/system/thread.h"
 #include "util/ticks.h"
 #include "util/timers.h"
@@ -395,7 +387,7 @@ int ripc__poll(struct ripc_context *ctx)
 /* ---- reread ------------------------------------------------------------------------------ */
 
 /*
- * See reread.h. Two readings may go on at the same time, one by a call and one by the thread: what
+ * See loop.h. Two readings may go on at the same time, one by a call and one by the thread: what
  * began later counts, whichever ends first.
  */
 

@@ -12,8 +12,6 @@
 
 #include "core/base/base.h"
 #include "core/resolve/resolver.h"
-#include "readiness.h"
-#include "thread.h"
 #include "util/system/thread.h"
 #include "wait.h"
 

@@ -22,13 +22,12 @@
 #include <string.h>
 
 #include "core/base/base.h"
-#include "core/message/ends.h"
 #include "core/message/mapped.h"
+#include "core/message/message.h"
 #include "core/objects.h"
 #include "core/partner/find.h"
 #include "core/resolve/resolver.h"
 #include "core/send/outgoing.h"
-#include "core/send/start.h"
 #include "core/wire/wire.h"
 #include "group.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See capability.h. The layout (docs/protocol.md has it as a table):
+/* See dir.h. The layout (docs/protocol.md has it as a table):
  *
  *    0 u8 version 1   1 u8 what   2 u16 zero   4 u32 zero   8 u64 id   16 u64 until_s
  *   24 holder's X25519 key, 32 bytes   56 signature, 64 bytes
@@ -10,18 +10,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "capability.h"
 #include "core/base/base.h"
 #include "core/objects.h"
-#include "grants.h"
-#include "handshake.h"
+#include "dir.h"
+#include "internal.h"
 #include "ripc/ripc.h"
 #include "util/bytes.h"
-#include "util/hex.h"
+#include "util/text.h"
 
 /* ---- grants ------------------------------------------------------------------------------ */
 
-/* See grants.h. Where there is no authority, whoever has the deployment's secret may everything. */
+/* Without an authority, each holder of the deployment's secret may do everything. See dir.h. */
 
 #define AWAIT_S 90u /* longer than the time between two looks at the directory (seal.c) */
 

@@ -12,7 +12,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "util/hex.h"
+#include "util/text.h"
 
 #define FILE_MAX 8192u
 

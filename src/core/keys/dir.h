@@ -16,12 +16,143 @@
 #define RIPC_KEY_DIR_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+#include <sys/uio.h>
 
-#include "capability.h"
-#include "noise.h"
+#include "core/net/crypto.h"
 
 struct stat;
+
+/* ---- noise ------------------------------------------------------------------------------- */
+
+/*
+ * The handshake Noise_IKpsk2_25519_ChaChaPoly_SHA256 (The Noise Protocol Framework, revision 34):
+ * two messages between an initiator and a responder. The initiator knows the responder's static
+ * key. This file uses no clock, no random numbers and no network.
+ */
+
+#define NOISE_E      32u /* bytes of an ephemeral key in a message */
+#define NOISE_S      (32u + RIPC_TAG_LEN) /* of the initiator's sealed static key */
+#define NOISE_FIRST  (NOISE_E + NOISE_S + RIPC_TAG_LEN) /* message 1 without its payload */
+#define NOISE_SECOND (NOISE_E + RIPC_TAG_LEN)
+
+/* For handshakes only: a library of cryptography, its state, two ChaCha20-Poly1305 ciphers. */
+struct cipher_box {
+	const struct ripc__crypto *ops;
+	void *lib;
+	void *seals, *unseals;
+};
+
+/* One handshake on its way. It holds secrets: call ripc__noise_wipe() when it has ended. */
+struct noise {
+	struct cipher_box *box;
+	uint8_t chaining[32], hash[32], key[32];
+	uint64_t counter;         /* of messages under key */
+	uint8_t ephemeral[32];    /* our own secret one */
+	uint8_t remote_e[32], remote_s[32]; /* the other's public ones, once they are known */
+};
+
+struct static_keys {
+	uint8_t secret[32], public[32];
+};
+
+/* The keys after the handshake, one for each direction. */
+struct noise_keys {
+	uint8_t initiator[32], responder[32]; /* the initiator's, the responder's key to seal */
+};
+
+/* 0, or -ENOMEM. box must live as long as all that use it. */
+int ripc__box_open(struct cipher_box *box, const struct ripc__crypto *ops);
+void ripc__box_close(struct cipher_box *box);
+
+/* responder: the responder's public static key; both ends know it. */
+int ripc__noise_begin(struct noise *noise, struct cipher_box *box, const struct iovec *prologue,
+		const uint8_t responder[32]);
+/*
+ * The initiator writes message 1, the responder reads it, and then knows remote_s. out has room for
+ * NOISE_FIRST bytes and the payload. The reading writes the payload into payload->iov_base and sets
+ * iov_len. ephemeral must be random, and used once. -EKEYREJECTED: forged, or not for this key.
+ */
+int ripc__noise_write_first(struct noise *noise, const struct static_keys *own,
+		const uint8_t ephemeral[32], const struct iovec *payload, uint8_t *out);
+int ripc__noise_read_first(struct noise *noise, const struct static_keys *own,
+		const struct iovec *in, struct iovec *payload);
+/* The responder writes message 2, the initiator reads it. Both know psk. */
+int ripc__noise_write_second(struct noise *noise, const uint8_t ephemeral[32],
+		const uint8_t psk[32], const struct iovec *payload, uint8_t *out);
+int ripc__noise_read_second(struct noise *noise, const struct static_keys *own,
+		const uint8_t psk[32], const struct iovec *in, struct iovec *payload);
+/* After both messages. */
+int ripc__noise_split(struct noise *noise, struct noise_keys *keys);
+void ripc__noise_wipe(struct noise *noise);
+
+/* ---- capability -------------------------------------------------------------------------- */
+
+/*
+ * Capabilities: a capability lets the holder of a key be a service, or send to one, until a time;
+ * the authority of the deployment signs it. docs/protocol.md has the bytes. A capability that a
+ * partner shows counts only if it is signed, names the partner's key, and has not expired. All that
+ * count make up a struct rights.
+ */
+
+#define CAPABILITY_LEN   120u
+#define CAPABILITIES_MAX 8u
+
+enum capability_what { CAPABILITY_BE = 1, CAPABILITY_SEND = 2 };
+
+struct capability {
+	uint8_t what;      /* enum capability_what, or both */
+	uint64_t id;       /* of a service; 0: any */
+	uint64_t until_s;  /* seconds since 1970 */
+	uint8_t holder[32]; /* the static key that may use it */
+};
+
+/* The rights of one key. */
+struct rights {
+	bool all;          /* there is no authority: each holder of the secret may do everything */
+	uint32_t n;
+	uint64_t private_bits; /* of a member: see below */
+	struct {
+		uint64_t id, until_s;
+		uint8_t what;
+	} may[CAPABILITIES_MAX]; /* a member's rights have room for n of them */
+};
+
+static inline size_t ripc__rights_bytes(const struct rights *rights)
+{
+	return offsetof(struct rights, may) + rights->n * sizeof(rights->may[0]);
+}
+
+/* 0; -EBADMSG: that is no capability. Does not verify the signature. */
+int ripc__capability_decode(const uint8_t bytes[CAPABILITY_LEN], struct capability *capability);
+/* Writes all but the signature; ripc__capability_sign() adds the signature. */
+void ripc__capability_encode(const struct capability *capability, uint8_t bytes[CAPABILITY_LEN]);
+int ripc__capability_sign(struct cipher_box *box, const uint8_t authority_secret[32],
+		uint8_t bytes[CAPABILITY_LEN]);
+/* 0; -EKEYREJECTED: the authority has not signed this. */
+int ripc__capability_verify(struct cipher_box *box, const uint8_t authority[32],
+		const uint8_t bytes[CAPABILITY_LEN]);
+
+/* Adds the rights that a verified capability gives its holder. */
+void ripc__rights_add(struct rights *rights, const struct capability *capability);
+bool ripc__rights_has(const struct rights *rights, enum capability_what what, uint64_t id,
+		uint64_t now_s);
+/* Is any right left, not expired? */
+bool ripc__rights_any(const struct rights *rights, uint64_t now_s);
+
+/*
+ * A private ID belongs to a key: its upper 40 bits are a hash of the key, the lower 24 are random.
+ * So no capability is needed to have a private ID, or to answer to one.
+ */
+int ripc__private_bits(const struct cipher_box *box, const uint8_t key[32], uint64_t *bits);
+#define PRIVATE_BITS 40u
+static inline bool ripc__is_private_of(uint64_t id, uint64_t bits)
+{
+	return id >> (64 - PRIVATE_BITS) == bits >> (64 - PRIVATE_BITS);
+}
+
+/* ---- dir --------------------------------------------------------------------------------- */
 
 #define REVOKED_MAX 120u
 #define SECRETS     2u  /* secret, and secret.next or secret.old */

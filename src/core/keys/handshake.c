@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See handshake.h.
+ * See internal.h.
  *
  * Design notes. What is not of this deployment costs one HMAC: its key is known to members only. No
  * Diffie-Hellman is computed before the address proof is valid and the sender's host has not used
@@ -13,7 +13,7 @@
  * can make the MACs of PROOF and UNKNOWN. So PROOF shows the MAC of the INIT that it answers, and
  * UNKNOWN a number that only the two ends of a session know.
  */
-#include "handshake.h"
+#include "internal.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -22,8 +22,6 @@
 #include "core/base/base.h"
 #include "core/base/proof.h"
 #include "core/objects.h"
-#include "datagram.h"
-#include "grants.h"
 #include "util/hash/siphash.h"
 
 #define AGAIN_US    100000u  /* after silence, then twice as long each time, */

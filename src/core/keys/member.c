@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See member.h: the tables of members and sessions, and what is forgotten when. */
-#include "member.h"
+/* See internal.h: the tables of members and sessions, and what is forgotten when. */
+#include "internal.h"
 
 #include <stddef.h>
 #include <stdlib.h>
@@ -9,7 +9,6 @@
 #include "core/base/base.h"
 #include "core/base/proof.h"
 #include "core/objects.h"
-#include "handshake.h"
 #include "util/hash/siphash.h"
 
 #define SWEEP_US 10000000u

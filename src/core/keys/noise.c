@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See noise.h; the names of the steps are those of the specification (section 5). */
-#include "noise.h"
+/* See dir.h; the names of the steps are those of the specification (section 5). */
+#include "dir.h"
 
 #include <endian.h>
 #include <errno.h>

@@ -16,14 +16,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "capability.h"
 #include "core/base/base.h"
 #include "core/net/crypto.h"
 #include "dir.h"
-#include "noise.h"
-#include "util/hex.h"
 #include "util/system/cancel.h"
 #include "util/system/mapping.h"
+#include "util/text.h"
 
 static int crypto_open(struct cipher_box *box, char *why)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a context with keys has (member.h), and what the rest of the core asks of it (sealed.h). */
+/* The keys of a context (internal.h), and what the rest of core asks of them (sealed.h). */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,13 +7,11 @@
 #include "core/base/base.h"
 #include "core/objects.h"
 #include "core/upcalls.h"
-#include "grants.h"
-#include "handshake.h"
-#include "member.h"
+#include "internal.h"
 #include "ripc/ripc.h"
 #include "sealed.h"
-#include "util/hex.h"
 #include "util/system/cancel.h"
+#include "util/text.h"
 
 #define INITS_PER_SECOND    1000u /* handshakes that others make us compute */
 #define INITS_SHARE         4u    /* one host gets this part */

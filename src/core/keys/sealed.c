@@ -14,18 +14,14 @@
 
 #include "core/base/base.h"
 #include "core/objects.h"
-#include "datagram.h"
-#include "handshake.h"
-#include "member.h"
-#include "moves.h"
+#include "internal.h"
 #include "sealed.h"
-#include "sealed_port.h"
-#include "util/parse.h"
+#include "util/text.h"
 
 /* ---- moves ------------------------------------------------------------------------------- */
 
 /*
- * See moves.h.
+ * See internal.h.
  *
  * Design notes. Reads and writes by the network itself are not sealed: only the keys of memory
  * are, as they travel in packets. So reads and writes are used where the kernel keeps others out

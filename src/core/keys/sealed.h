@@ -6,7 +6,7 @@
  * knows only this header of keys, and gets only authentic datagrams.
  *
  * An address of the sealed network is an address of the inner network and the name of a member
- * (member.h): the address of a datagram's sender tells whose keys sealed the datagram.
+ * (internal.h): the address of a datagram's sender tells whose keys sealed the datagram.
  */
 #ifndef RIPC_SEALED_H
 #define RIPC_SEALED_H

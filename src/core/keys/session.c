@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See session.h. The replay window is that of RFC 6479. */
-#include "session.h"
+/* See internal.h. The replay window is that of RFC 6479. */
+#include "internal.h"
 
 #include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "datagram.h"
 #include "util/bytes.h"
 
 #define GATHERED_MAX 2048u /* bytes */

@@ -34,12 +34,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "classes.h"
-#include "foreign.h"
+#include "internal.h"
 #include "memory.h"
 #include "pool.h"
-#include "shared.h"
-#include "slabs.h"
 #include "util/list.h"
 #include "util/map.h"
 #include "util/system/cancel.h"

@@ -14,6 +14,20 @@
 struct ripc__pool;
 struct ripc__shared;
 
+/* ---- shared ------------------------------------------------------------------------------ */
+
+/* How the pool shows its memory to others. */
+
+/* Memory of the pool that others may be shown: a memfd that only we can write. */
+struct ripc__shared {
+	uint64_t id;   /* never used again */
+	uint8_t *base; /* our mapping */
+	size_t len;
+	int fd;        /* the pool's; valid while the memory is in use */
+};
+
+/* ---- pool -------------------------------------------------------------------------------- */
+
 struct ripc__pool_stats {
 	uint64_t taken, limit, used; /* bytes: mapped, most that may be mapped, in live blocks */
 };

@@ -16,7 +16,7 @@
 #include "core/memory/pool.h"
 #include "core/net/backend.h"
 #include "core/partner/partner.h"
-#include "core/peer/path.h"
+#include "core/peer/peer.h"
 #include "core/wire/wire.h"
 #include "mapped.h"
 #include "message.h"

@@ -10,8 +10,11 @@
 #include "ripc/ripc.h"
 #include "util/list.h"
 
+struct message;
+struct outgoing;
 struct partner;
 struct ripc_context;
+struct ripc_service;
 struct wire_packet;
 
 #define SPARE_BYTES        2048u  /* of a message that is kept for the next short */
@@ -56,5 +59,46 @@ bool ripc__message_spare(struct message *message);
 /* Frees a message of home MESSAGE_POOL; a message of any home. Both with the lock. */
 void ripc__message_free_pool(struct message *message);
 void ripc__message_free(struct message *message);
+
+/* ---- ends -------------------------------------------------------------------------------- */
+
+/* The ends of sends and calls with RIPC_AWAITED, which only ripc_receive_end() hands out. */
+
+/* The awaited sends and calls of a service. */
+struct ends {
+	struct list arrived;     /* messages: ends that the application has not taken */
+	uint64_t *cookies;       /* of those whose end was not taken, in no order; or NULL */
+	uint32_t n_cookies, room;
+};
+
+void ripc__ends_init(struct ends *ends);
+/* A send or call with this cookie is about to begin. -ENOMEM */
+int ripc__ends_add(struct ends *ends, uint64_t cookie);
+/* It has not begun. */
+void ripc__ends_remove(struct ends *ends, uint64_t cookie);
+/* Is there a send or call with this cookie whose end was not taken? */
+bool ripc__ends_has(const struct ends *ends, uint64_t cookie);
+/* The COMPLETION or REPLY goes to ripc_receive_end() if it is awaited, else to ripc_receive(). */
+void ripc__end_report(struct ripc_service *service, struct message *message, bool is_awaited);
+/* Has the send or call with this cookie ended? NULL: no. The end stays where it is. */
+struct message *ripc__ends_find(const struct ends *ends, uint64_t cookie);
+/* Takes an end that was found: it is the application's. */
+void ripc__ends_take(struct ripc_service *service, struct message *message);
+/* The service ends: the ends go to its queue, with which they are freed. */
+void ripc__ends_close(struct ripc_service *service);
+
+/* ---- fence ------------------------------------------------------------------------------- */
+
+/* Memory that the network may still use. */
+
+/*
+ * Memory of a message that the network may still use. Until the network is done, the message's
+ * outcome is not told. A fence is the first member of the object that has the memory, and is freed
+ * with that object.
+ */
+struct fence {
+	struct list node; /* outgoing->fencing */
+	struct outgoing *outgoing;
+};
 
 #endif

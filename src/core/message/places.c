@@ -11,13 +11,12 @@
 
 #include "core/memory/pool.h"
 #include "core/partner/partner.h"
-#include "core/peer/path.h"
+#include "core/peer/peer.h"
 #include "core/wire/wire.h"
-#include "lent.h"
 #include "message.h"
 #include "places.h"
+#include "returns.h"
 #include "util/list.h"
-#include "windows.h"
 
 static struct window *window_for(struct list *windows, size_t len)
 {

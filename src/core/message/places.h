@@ -3,7 +3,11 @@
 #ifndef RIPC_PLACES_H
 #define RIPC_PLACES_H
 
+#include <stdbool.h>
 #include <stdint.h>
+#include <sys/uio.h>
+
+#include "util/list.h"
 
 struct lent;
 struct message;
@@ -30,5 +34,25 @@ void ripc__places_orphan(struct message *message);
 void ripc__places_settle(struct message *message);
 /* Gives pages to the memory where bytes [start, end) will land. -ENOMEM. */
 int ripc__places_fault(struct message *message, uint64_t start, uint64_t end);
+
+/* ---- windows ----------------------------------------------------------------------------- */
+
+/* Memory that the application lends as a place for incoming items. */
+
+struct window {
+	struct list node;
+	uint64_t order, cookie; /* windows are used in the order of posting */
+	struct iovec mem;
+	bool cancelled;         /* taken back (api/buffers.c): serves no message any more */
+};
+
+/* Can mem be memory? Its end must not wrap, and it must not be at NULL, unless it is empty. */
+static inline bool ripc__mem_is_sane(const struct iovec *mem)
+{
+	uintptr_t end;
+
+	return (mem->iov_base || !mem->iov_len) &&
+		!__builtin_add_overflow((uintptr_t)mem->iov_base, mem->iov_len, &end);
+}
 
 #endif

@@ -20,18 +20,14 @@
 #include "core/objects.h"
 #include "core/partner/partner.h"
 #include "core/peer/devices.h"
-#include "core/peer/path.h"
 #include "core/peer/peer.h"
 #include "core/upcalls.h"
 #include "core/wire/wire.h"
-#include "fence.h"
-#include "lent.h"
-#include "offers.h"
+#include "message.h"
 #include "places.h"
 #include "returns.h"
 #include "util/hash/blocksum.h"
 #include "util/list.h"
-#include "windows.h"
 
 /* ---- lent -------------------------------------------------------------------------------- */
 

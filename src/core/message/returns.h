@@ -7,7 +7,8 @@
 #include <stdint.h>
 
 #include "core/wire/wire.h"
-#include "fence.h"
+#include "message.h"
+#include "ripc/ripc.h"
 #include "util/list.h"
 
 struct device;
@@ -15,8 +16,11 @@ struct lent;
 struct message;
 struct outgoing;
 struct partner;
+struct permit;
 struct ripc_context;
+struct ripc_send;
 struct ripc_service;
+struct wire_packet;
 
 /* The answer that came while its return buffers were still being closed. */
 struct parked {
@@ -77,5 +81,63 @@ static inline bool ripc__is_permit(uint64_t cookie)
 
 /* The devices are closed. */
 void ripc__permits_free(struct ripc_context *ctx);
+
+/* ---- lent -------------------------------------------------------------------------------- */
+
+/* Return buffers lent to a partner for one answer. */
+
+/* Return buffers lent to a partner for one answer. */
+struct lent {
+	struct list node; /* service->lent */
+	uint64_t id, to, cookie;
+	bool of_call;     /* lent by a question: only its answer lands here */
+	bool in_use;
+	bool cancelled;   /* the loan is taken back as soon as it is not in use */
+	struct permit *permit; /* lets the partner write; NULL: no partner can write */
+	uint64_t opened_for;   /* the incarnation that could write; 0: none */
+	const struct device *opened_on; /* the device by which it could */
+	uint8_t opened;        /* bit i: buffer i was opened to it */
+	uint32_t n;
+	struct ripc_buffer buffers[];
+};
+
+/* The loan of this ID, in use or not; NULL: none. The newest is found first. */
+struct lent *ripc__lent_by_id(struct ripc_service *service, uint64_t id);
+/*
+ * The loan that this message of the partner answers, if the message may fill the loan's buffers
+ * now.
+ */
+struct lent *ripc__lent_for(const struct partner *partner, const struct wire_packet *packet);
+void ripc__lent_free(struct lent *lent);
+/* What a caller lends can be lent. */
+bool ripc__returns_are_sane(const struct ripc_buffer *returns, uint32_t n);
+/*
+ * Lends the return buffers of the request. ripc__lend() draws an ID; *id is 0 if the request has
+ * none. ripc__lend_as() uses id, which no loan has.
+ */
+int ripc__lend(struct ripc_service *service, const struct ripc_send *request, uint64_t *id);
+int ripc__lend_as(struct ripc_service *service, const struct ripc_send *request, uint64_t id);
+
+/* ---- offers ------------------------------------------------------------------------------ */
+
+/* Return buffers that partners offer with their questions, for the answers. */
+
+struct offer {
+	struct list node;    /* ctx->offers, oldest first */
+	struct partner *partner;
+	struct device *device;
+	uint64_t id;         /* the ID under which the buffers were lent */
+	uint32_t n;
+	struct wire_return buffers[];
+};
+
+/* Keeps the offer of a question that the application is to answer. */
+void ripc__offer_note(struct partner *partner, const struct wire_packet *packet);
+/* An answer begins: the offer of its question moves to the answer; NULL: there is none. */
+struct offer *ripc__offer_take(struct partner *partner, uint64_t id);
+/* The answer has no use for the offer. */
+void ripc__offer_drop(struct partner *partner, uint64_t id);
+/* The partner is gone, or forgotten. */
+void ripc__offers_forget(struct partner *partner);
 
 #endif

@@ -23,7 +23,7 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
-#include "core/memory/shared.h"
+#include "core/memory/pool.h"
 
 #define RIPC_ADDR_MAX   64 /* an address blob as it travels in resolver records, bytes */
 #define RIPC_BLOB_MAX   104 /* the same of a sealed network */

@@ -16,9 +16,7 @@
 
 #include "claim.h"
 #include "core/base/base.h"
-#include "core/peer/path.h"
 #include "core/peer/peer.h"
-#include "core/peer/route.h"
 #include "core/peer/timing.h"
 #include "core/resolve/resolver.h"
 #include "core/upcalls.h"
@@ -27,7 +25,6 @@
 #include "packet.h"
 #include "partner.h"
 #include "roam.h"
-#include "token.h"
 #include "util/list.h"
 #include "util/timers.h"
 
@@ -161,9 +158,9 @@ enum claim ripc__claim_find(struct ripc_service *service, struct device *device,
 	if (*found)
 		return here ? CLAIM_SAME : CLAIM_CROSSED;
 	/*
-	 * One address cannot claim two things at once, nor be what is known to be elsewhere. A hello
-	 * with a token that its partner has replaced was under way for long: the partner that has
-	 * moved since knows which of its messages have come.
+	 * One address cannot claim two things at once, nor be what is known to be elsewhere.
+	 * A hello with a token that its partner has replaced was under way for long: the
+	 * partner that has moved since knows which of its messages have come.
 	 */
 	if (is_taken || is_late)
 		return CLAIM_REFUSED;

@@ -6,8 +6,7 @@
 #include <stdint.h>
 
 #include "core/net/backend.h"
-#include "core/peer/path.h"
-#include "core/peer/route.h"
+#include "core/peer/peer.h"
 #include "partner.h"
 
 struct ripc__addr;

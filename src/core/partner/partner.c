@@ -11,19 +11,14 @@
 #include "core/keys/sealed.h"
 #include "core/memory/pool.h"
 #include "core/objects.h"
-#include "core/peer/path.h"
 #include "core/peer/peer.h"
 #include "core/peer/share.h"
 #include "core/resolve/resolver.h"
 #include "core/upcalls.h"
 #include "core/wire/wire.h"
-#include "crowd.h"
 #include "guess.h"
-#include "life.h"
 #include "partner.h"
 #include "rights.h"
-#include "share.h"
-#include "token.h"
 #include "util/hash/siphash.h"
 #include "util/list.h"
 #include "util/map.h"
@@ -69,7 +64,7 @@ bool ripc__guess_is_tried(const struct ripc_context *ctx, const struct device *d
 
 /* ---- token ------------------------------------------------------------------------------- */
 
-/* See token.h. There are at most RIPC_SLOTS_MAX slots, so that their numbers have 16 bits. */
+/* See partner.h. There are at most RIPC_SLOTS_MAX slots, so that their numbers have 16 bits. */
 
 int ripc__token_give(struct partner *partner)
 {

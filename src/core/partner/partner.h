@@ -8,12 +8,17 @@
 #include <stdint.h>
 
 #include "core/objects.h"
+#include "core/peer/peer.h"
+#include "core/peer/share.h"
 #include "core/wire/wire.h"
 #include "util/list.h"
 
+struct device;
 struct held;
+struct partner;
 struct peer;
 struct proving;
+struct ripc__addr;
 struct ripc_context;
 struct ripc_service;
 struct wire_packet;
@@ -75,7 +80,7 @@ struct partner {
 	struct ripc_service *service;
 	struct peer *peer;        /* NULL while resolving */
 	uint64_t id, incarnation;
-	uint64_t token_in;        /* the token that we gave the partner (token.h) */
+	uint64_t token_in;        /* the token that we gave the partner (partner.h) */
 	uint64_t token_out;       /* the token that the partner gave us; 0: none */
 	uint64_t token_own;       /* the last one that is surely its own, also when dead; 0: none */
 	uint64_t token_before;    /* the same before that: a hello with it is late; 0: none */
@@ -114,14 +119,14 @@ struct partner {
 	bool dead : 1;            /* known to be gone; kept to recognise its late packets */
 	bool challenged : 1;      /* dead, and token_in was made since then */
 	bool proven : 1;          /* with keys: an authority's signature lets its key be its ID */
-	bool on_trial : 1;        /* the partner may be forgotten at any time (crowd.h) */
+	bool on_trial : 1;        /* the partner may be forgotten at any time (partner.h) */
 	bool refuses : 1;         /* with keys: its last word is that our key may not write to it */
 	bool denied : 1;          /* with keys: it may not send to us (rights.h) */
 	bool barred : 1;          /* with keys: our service may not send to it, or it refuses */
 	bool blocked : 1, ordering : 1; /* -EAGAIN: a NOTICE is due; longs may wait for others */
 	bool streams : 1;   /* it sends to a group in datagrams to many (group/heard.c), */
 	bool unheard : 1;   /* which must not be heard, as copies were not counted */
-	uint64_t handle : HANDLE_BITS; /* part of ripc_msg.from_handle (token.h) */
+	uint64_t handle : HANDLE_BITS; /* part of ripc_msg.from_handle (partner.h) */
 };
 
 /* row: each row of numbers that the partner has. */
@@ -194,5 +199,186 @@ static inline void ripc__partner_touch(struct partner *partner)
 	list_remove(&partner->node);
 	list_append(&ctx->partners, &partner->node);
 }
+
+/* ---- share ------------------------------------------------------------------------------- */
+
+/* Shares: how much a partner takes of the room that all senders have in common. */
+
+void ripc__shares_set(struct ripc_context *ctx); /* after the pool was opened */
+
+/* How much more of the share this partner may take. */
+static inline uint64_t ripc__share_left(const struct partner *partner, enum share share)
+{
+	const struct ripc_context *ctx = partner->service->ctx;
+	const struct peer *peer = partner->peer;
+	uint64_t held = ctx->held[share] + peer->host->held[share] + peer->held[share];
+
+	return held < ctx->held_max[share] ? ctx->held_max[share] - held : 0;
+}
+
+/* The partner takes amount of the share, or gives it back (amount < 0). No limit is checked. */
+static inline void ripc__share_take(struct partner *partner, enum share share, int64_t amount)
+{
+	struct peer *peer = partner->peer;
+
+	partner->service->ctx->held[share] += (uint64_t)amount;
+	peer->host->held[share] += (uint64_t)amount;
+	peer->held[share] += (uint32_t)amount;
+}
+
+/* A message of the partner takes amount of the share, and later gives back what this returns. */
+static inline struct holding ripc__share_hold(struct partner *partner, enum share share,
+		uint64_t amount)
+{
+	const struct ripc_context *ctx = partner->service->ctx;
+	uint64_t taken = ctx->held[share] + partner->peer->host->held[share] + amount;
+	uint64_t left = taken < ctx->held_max[share] ? ctx->held_max[share] - taken : 0;
+	struct holding held = {(uint32_t)amount, (uint32_t)amount};
+
+	if ((share == SHARE_LARGE || share == SHARE_REPLIES) && held.own > left / 2)
+		held.own = (uint32_t)(left / 2);
+	ripc__share_take(partner, share, held.own);
+	partner->service->ctx->held[share] += held.all - held.own;
+	return held;
+}
+
+static inline void ripc__share_release(struct partner *partner, enum share share,
+		struct holding held)
+{
+	struct peer *peer = partner->peer;
+
+	partner->service->ctx->held[share] -= held.all;
+	peer->host->held[share] -= held.own;
+	peer->held[share] -= held.own;
+}
+
+/* ---- token ------------------------------------------------------------------------------- */
+
+/*
+ * How a packet's partner is found: by the token that we gave the partner, by the incarnation that
+ * the sender claims, or by a token that an answer returns. The upper 16 bits of a token are the
+ * number of a slot; the lower 48 bits are random, not all zero.
+ */
+
+#define TOKEN_SLOT_SHIFT 48
+#define TOKEN_NONCE_MASK ((1ull << TOKEN_SLOT_SHIFT) - 1)
+
+/* Gives the partner its token_in; takes it back: packets with that token count no more. */
+int ripc__token_give(struct partner *partner);
+void ripc__token_take_back(struct partner *partner);
+/*
+ * Gives the partner its handle (find.h), or another one: those that the application has of it name
+ * nobody from now on.
+ */
+void ripc__handle_draw(struct partner *partner);
+/*
+ * The partner to which we sent the packet that is answered. token_in, token_out: tokens of that
+ * packet; 0: the answer does not have it.
+ */
+struct partner *ripc__partner_by_echo(struct ripc_context *ctx, const struct wire_header *h,
+		uint64_t token_in, uint64_t token_out);
+/* One of the partners that claim an incarnation (claim.c), from place 0 on; NULL: no more. */
+struct partner *ripc__pair_at(struct ripc_context *ctx, uint64_t local, uint64_t remote,
+		uint32_t place);
+int ripc__pair_insert(struct partner *partner);
+void ripc__pair_remove(struct partner *partner);
+/* Adds the numbers that from has to those of to. */
+void ripc__numbers_join(struct numbers *to, const struct numbers *from);
+/*
+ * token_out is the partner's own. One that was taken for gone may have given us the same: then what
+ * came from that one has come from this partner.
+ */
+void ripc__pair_inherit(struct partner *partner);
+/*
+ * The partner's next numbers are beyond all that partners of the same incarnation have used: what
+ * they have sent to it must not make new messages look old there.
+ */
+void ripc__pair_begin(struct partner *partner);
+/* The same of replies alone, whose row begins later. */
+void ripc__pair_begin_replies(struct partner *partner);
+
+/* The partner to which we gave the token, or NULL. */
+static inline struct partner *ripc__partner_by_token_in(struct ripc_context *ctx, uint64_t token)
+{
+	struct partner *partner = ripc__slots_get(&ctx->slots, token >> TOKEN_SLOT_SHIFT);
+
+	return partner && partner->token_in == token ? partner : NULL;
+}
+
+/* Where a token has the number of a slot, a handle has the same, so that it leads there, too. */
+static inline uint64_t ripc__handle_of(const struct partner *partner)
+{
+	return (partner->token_in & ~TOKEN_NONCE_MASK) | partner->handle;
+}
+
+/* As ripc__partner_by_token_in(), if both incarnations are those of the header; else NULL. */
+static inline struct partner *ripc__partner_by_token(struct ripc_context *ctx,
+		const struct wire_header *h)
+{
+	struct partner *partner = ripc__partner_by_token_in(ctx, h->token);
+
+	if (!partner || partner->incarnation != h->src ||
+			partner->service->incarnation != h->dst || !partner->peer)
+		return NULL;
+	return partner;
+}
+
+/* ---- life -------------------------------------------------------------------------------- */
+
+/* Making partners, and forgetting them. */
+
+/* A first packet with a valid proof: makes the partner and its peer. */
+int ripc__partner_accept(struct ripc_service *service, struct device *device,
+		const struct wire_packet *packet, const struct ripc__addr *from,
+		struct partner **partner);
+/*
+ * The partner is gone since gone_us (status: why): its sends end or move. The partner is kept,
+ * dead.
+ */
+void ripc__partner_lost(struct partner *partner, int status, uint64_t gone_us);
+/*
+ * A dead partner says hello: it gets a token that it did not have before its death. A packet that
+ * returns that token was sent since then.
+ */
+void ripc__partner_challenge(struct partner *partner);
+/* The partner's route leads to the address from now on. */
+int ripc__partner_reroute(struct partner *partner, struct device *device,
+		const struct ripc__addr *to);
+/* Frees a partner, and gives its peer back. Its sends have ended or moved before. */
+void ripc__partner_free(struct partner *partner);
+/* Forgets partners that have been idle for PARTNER_IDLE_US. */
+void ripc__partners_sweep(struct ripc_context *ctx);
+/* A partner of this service, in state RESOLVING; NULL: no memory, or too many. */
+struct partner *ripc__partner_alloc(struct ripc_service *service, uint64_t id);
+/* The partner lives at this peer now. The caller's reference to the peer moves to the partner. */
+void ripc__partner_to_peer(struct partner *partner, struct peer *peer);
+
+/* ---- crowd ------------------------------------------------------------------------------- */
+
+/*
+ * Room for partners: which are admitted, and which give way.
+ *
+ * The partners of one host take at most as many places as they leave free. So a few hosts cannot
+ * take the room of later ones. Many hosts cannot do so either: the last places are only for hosts
+ * that hold few places. A partner in one of the last places is on trial until our token has come
+ * back from it. A partner on trial has shown only that its address is its own. Only the hello of
+ * its first packet counts. So the partner can be forgotten at any time, the oldest first: when it
+ * repeats its packet, it becomes a new partner, and no message comes twice.
+ */
+
+enum place {
+	PLACE_NONE,
+	PLACE_FREE,
+	PLACE_ON_TRIAL,
+};
+
+/* Is there a place for a new partner from this address, which we do not look for? */
+enum place ripc__crowd_place(struct ripc_context *ctx, const struct ripc__addr *from);
+/* The partner got PLACE_ON_TRIAL. */
+void ripc__crowd_try(struct partner *partner);
+/* Our token has come back from the partner: its trial ends. */
+void ripc__crowd_proven(struct partner *partner);
+/* Makes room for a partner that we look for: forgets an idle one. False: none is idle. */
+bool ripc__crowd_forget(struct ripc_context *ctx);
 
 #endif

@@ -4,7 +4,7 @@
 
 #include <errno.h>
 
-#include "core/peer/path.h"
+#include "core/peer/peer.h"
 
 static int rights_of(const struct partner *partner)
 {

@@ -7,13 +7,21 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/keys/sealed.h"
+#include "core/net/backend.h"
+#include "core/objects.h"
+#include "core/wire/wire.h"
+#include "devices.h"
 #include "moves.h"
 #include "share.h"
 
 struct candidate;
+struct device;
 struct follow;
 struct inquiry;
+struct peer;
 struct ripc__addr;
+struct ripc__answer;
 struct ripc_context;
 
 #define UNASKED_BYTES      65536u /* of a long message that may come unasked (protocol.md) */
@@ -66,7 +74,7 @@ struct peer {
 	uint16_t reading_us; /* time that it lately took to read a message of ours; 0: not known */
 	uint8_t left, why;   /* device that failed last, plus 1, until it is back; its errno */
 	uint32_t srtt_us, rttvar_us, rtt_min_us; /* 0: not measured */
-	uint32_t stamp, stamp_us; /* its last stamp, and when that came (path.h); 0: none */
+	uint32_t stamp, stamp_us; /* its last stamp, and when that came (peer.h); 0: none */
 	uint32_t window;     /* bytes that may be in flight from the peer to us */
 	uint32_t in_flight;  /* bytes that are taken to be in flight */
 	uint32_t arrived_us; /* when bytes of a long message last came from it; wraps */
@@ -110,5 +118,116 @@ static inline struct remote ripc__peer_remote(const struct peer *peer)
 {
 	return (struct remote){peer->host->key, peer->key};
 }
+
+/* ---- path -------------------------------------------------------------------------------- */
+
+/*
+ * The path to a peer as it was measured, and the times and sizes that follow: round trips,
+ * repetition times, the size of datagrams.
+ */
+
+#define TICK_US            10000u
+#define PIECES_MAX         4096u  /* pieces of a message that came before bytes in front of them */
+#define RTO_MIN_US         500u
+#define BACK_OFF_MAX_US    1000000u /* a doubled wait is at most this, and ripc__wait_most_us() */
+#define RTO_MAX_US         250000u  /* a repetition time is at most this, and ripc__rto_most_us() */
+#define RTO_FIRST_US       3000u
+#define READING_MAX_US     50000u  /* a longer reading counts as this long */
+#define DATAGRAM_BASE      1232u  /* passes everywhere: IPv6's least MTU minus headers */
+#define DATAGRAM_BULK      32500u /* larger ones gain nothing: two fill an offload batch */
+
+/* The longest datagram that passes everywhere: a seal takes its part. */
+static inline uint32_t ripc__datagram_base(const struct ripc_context *ctx)
+{
+	return ctx->seal ? DATAGRAM_BASE - SEALED_BYTES : DATAGRAM_BASE;
+}
+
+static inline struct device *ripc__peer_device(struct ripc_context *ctx, struct peer *peer)
+{
+	return &ctx->devices[peer->device];
+}
+
+static inline bool ripc__is_intact(const struct device *device)
+{
+	return device->attr.caps & RIPC_CAP_INTACT;
+}
+
+/* An encoded prefix gets its checksum, where the device needs one. */
+static inline void ripc__put_crc(const struct device *device, void *prefix, size_t len,
+		uint32_t crc)
+{
+	if (!ripc__is_intact(device))
+		wire_seal(prefix, len, crc);
+}
+
+/*
+ * Stamps measure round trips beyond doubt, even where packets were repeated: a packet returns its
+ * receiver's last stamp, and how long ago that stamp came (protocol.md, round trips). The first
+ * function puts stamps into a packet that leaves, the second takes them from a packet that came.
+ * Both read the clock anew, once for a packet.
+ */
+void ripc__stamps_put(const struct ripc_context *ctx, const struct peer *peer,
+		struct wire_packet *packet);
+void ripc__stamps_take(const struct ripc_context *ctx, struct peer *peer,
+		const struct wire_packet *packet);
+/* Takes the echo of a DATA packet: once per look at the port is enough. */
+void ripc__data_echo_take(const struct ripc_context *ctx, struct peer *peer, uint32_t echo);
+void ripc__peer_rtt(struct peer *peer, uint64_t sample_us);
+/* The peer has read a message of ours; took_us: the time since the announcement. */
+void ripc__peer_has_read(struct peer *peer, uint64_t took_us);
+uint32_t ripc__peer_rto(const struct ripc_context *ctx, const struct peer *peer);
+/*
+ * How long to wait for bytes that were asked for: long enough for a long path if no round trip is
+ * known.
+ */
+uint32_t ripc__peer_patience(const struct ripc_context *ctx, const struct peer *peer);
+/* Bounds wait_us: several waits must fit into the time that a partner may be silent. */
+uint32_t ripc__wait_bound(const struct ripc_context *ctx, uint32_t wait_us);
+/* The wait after one that ended in silence: twice as long, within its bounds. */
+uint32_t ripc__back_off(const struct ripc_context *ctx, uint32_t wait_us);
+uint32_t ripc__peer_payload(struct ripc_context *ctx, struct peer *peer);
+
+/* ---- route ------------------------------------------------------------------------------- */
+
+/* Routes: the device and the address of a peer. partner/roam.h decides when they change. */
+
+#define RETRY_US 5000000u /* a better device is tried again after so long */
+
+static inline uint32_t ripc__device_index(const struct ripc_context *ctx,
+		const struct device *device)
+{
+	return (uint32_t)(device - ctx->devices);
+}
+
+static inline uint8_t ripc__device_bit(const struct ripc_context *ctx, const struct device *device)
+{
+	return (uint8_t)(1u << ripc__device_index(ctx, device));
+}
+
+/*
+ * The peer that an answer names, by the best device with a route: one reference more. Devices
+ * that refuse are tried again later. -ENOMEM; the error of the best device; -EHOSTUNREACH: no
+ * device fits.
+ */
+int ripc__route_find(struct ripc_context *ctx, const struct ripc__answer *answer,
+		struct peer **peer);
+/* The peer's route leads nowhere (why: the device's negative errno), or nothing is heard by it. */
+void ripc__route_failed(struct ripc_context *ctx, struct peer *peer, int why);
+/* No other device fits: one that lacks a descriptor now is used on. */
+void ripc__route_stays(struct peer *peer);
+/* Sending failed with why (0 or a negative errno): returns the callers' error; marks the route. */
+int ripc__transmit_failed(struct ripc_context *ctx, struct peer *peer, int why);
+
+/* The best way to the partner that answered, over devices below end that have not failed. */
+struct device *ripc__route_choose(struct ripc_context *ctx, uint8_t failed, uint32_t end,
+		const struct ripc__answer *answer, struct ripc__addr *addr);
+/* Does a datagram from this address come from where a route to that address leads? */
+bool ripc__route_same(struct device *device, const struct ripc__addr *to,
+		const struct ripc__addr *from);
+/* From now on the peer is reached by device at addr. The device's error, or -ENOBUFS. */
+int ripc__route_change(struct ripc_context *ctx, struct peer *peer, struct device *device,
+		const struct ripc__addr *addr);
+/* A device that is better than the one in use has failed just now: tried again after RETRY_US. */
+void ripc__route_failed_now(const struct ripc_context *ctx, struct peer *peer);
 
 #endif

@@ -10,7 +10,7 @@
 #define GRANTED_MAX    64u
 #define STREAMS_MAX    4096u
 
-/* Goods that senders share; no sender may take so much that others find none (partner/partner.c). */
+/* Goods that senders share. No sender may take all (partner/partner.c). */
 enum share {
 	SHARE_CREDIT,     /* bytes that are taken to be on their way to us */
 	SHARE_SMALL,      /* bytes of the pool in unread messages that came in one packet */

@@ -12,7 +12,7 @@
  */
 #include <stdlib.h>
 
-#include "path.h"
+#include "peer.h"
 #include "window.h"
 
 #define WINDOW_MIN  (8 * DATAGRAM_BASE)

@@ -13,15 +13,14 @@
 #include <string.h>
 #include <sys/uio.h>
 
-#include "collect.h"
 #include "core/message/message.h"
 #include "core/message/places.h"
 #include "core/partner/partner.h"
-#include "core/peer/path.h"
-#include "core/resolve/resolver_internal.h"
+#include "core/peer/peer.h"
+#include "core/resolve/internal.h"
 #include "core/wire/wire.h"
-#include "holes.h"
 #include "incoming.h"
+#include "internal.h"
 #include "util/hash/crc32c.h"
 
 #define AHEAD      65536u /* bytes that get pages at once: a step of the pool's */

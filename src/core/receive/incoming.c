@@ -3,15 +3,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "announced.h"
-#include "arrive.h"
-#include "collect.h"
 #include "core/base/base.h"
 #include "core/memory/pool.h"
-#include "core/message/lent.h"
 #include "core/message/mapped.h"
 #include "core/message/message.h"
-#include "core/message/offers.h"
 #include "core/message/places.h"
 #include "core/message/queue.h"
 #include "core/message/returns.h"
@@ -20,22 +15,14 @@
 #include "core/partner/packet.h"
 #include "core/partner/partner.h"
 #include "core/partner/rights.h"
-#include "core/partner/share.h"
-#include "core/partner/token.h"
-#include "core/peer/path.h"
 #include "core/peer/peer.h"
 #include "core/peer/share.h"
 #include "core/peer/timing.h"
 #include "core/peer/window.h"
 #include "core/upcalls.h"
 #include "core/wire/wire.h"
-#include "deliver.h"
-#include "grant.h"
-#include "holes.h"
 #include "incoming.h"
-#include "order.h"
-#include "permit.h"
-#include "pull.h"
+#include "internal.h"
 #include "read.h"
 #include "util/list.h"
 #include "util/probe.h"
@@ -184,7 +171,7 @@ err_free:
 
 /* ---- permit ------------------------------------------------------------------------------ */
 
-/* See permit.h. docs/protocol.md, Rights. */
+/* See incoming.h. docs/protocol.md, Rights. */
 
 /* All its items fit: so the loan ends with this message, and no second one comes for it. */
 static bool fits(const struct lent *lent, const struct wire_packet *packet)

@@ -7,15 +7,19 @@
 #include <stdint.h>
 
 #include "core/message/message.h"
+#include "core/partner/packet.h"
 #include "core/peer/share.h"
 #include "core/wire/wire.h"
 #include "util/list.h"
 #include "util/timers.h"
 
+struct incoming;
 struct lent;
+struct message;
 struct partner;
 struct reading;
 struct ripc_context;
+struct wire_packet;
 
 /* A range of an incoming message that arrived before the bytes in front of it. */
 struct piece {
@@ -94,5 +98,55 @@ static inline uint64_t ripc__whole_bytes(const struct wire_packet *packet)
 	return sizeof(struct message) + packet->n_items * sizeof(struct iovec) +
 		packet->payload_len;
 }
+
+/* ---- permit ------------------------------------------------------------------------------ */
+
+/* Messages of a partner that has no right to send to our service. */
+
+/*
+ * May this SHORT or new ANNOUNCE come, though the partner was denied when it was last judged? It
+ * may if the partner has the right now, and if it is the reply to what our service has sent: to an
+ * open call, or into return buffers that wait for it. Else a log line says who was refused.
+ */
+bool ripc__is_permitted(struct partner *partner, const struct wire_packet *packet);
+
+/* ---- arrive ------------------------------------------------------------------------------ */
+
+/* Packets of long messages that come. */
+
+/* The packet types that the receiver of messages takes, but for SHORT and DATA (engine/input.c). */
+extern packet_handler *const ripc__receive_handlers[WIRE_TYPE_END];
+
+/* An announcement, or bytes, came from this partner. The message may end; the partner stays. */
+void ripc__incoming_announce(struct partner *partner, const struct wire_packet *packet);
+void ripc__incoming_data(struct partner *partner, const struct wire_packet *packet);
+/* A look at a port ends: its bytes count for credit and window, and more bytes are asked for. */
+void ripc__arrivals_settle(struct ripc_context *ctx);
+/* Takes in the announced message, or begins to. False: there is no room for the message. */
+bool ripc__incoming_new(struct partner *partner, const struct wire_packet *packet);
+
+/* ---- announced --------------------------------------------------------------------------- */
+
+/* Announcements that are new. */
+
+/* Accepts or refuses a message that was not announced before. */
+void ripc__announced_new(struct partner *partner, const struct wire_packet *packet);
+/* The announced message came in one packet, and has its place in the message's own block. */
+bool ripc__is_whole(const struct partner *partner, const struct wire_packet *packet);
+void ripc__incoming_cancel(struct partner *partner, const struct wire_packet *packet);
+
+/* ---- deliver ----------------------------------------------------------------------------- */
+
+/* Delivering long messages. */
+
+/* All bytes are here: the message is delivered, waits for its turn, or was altered on the way. */
+void ripc__incoming_finish(struct incoming *incoming);
+/* The whole message came in one packet. */
+void ripc__deliver_whole(struct partner *partner, const struct wire_packet *packet,
+		struct message *message);
+/* The whole message is here, but not the message that must be handed out before it. */
+void ripc__wait_for_turn(struct incoming *incoming);
+/* The message gives back its credit, and its turn. */
+void ripc__incoming_let_go(struct incoming *incoming);
 
 #endif

@@ -27,7 +27,7 @@
 
 #include "core/wire/wire.h"
 #include "incoming.h"
-#include "order.h"
+#include "internal.h"
 #include "util/list.h"
 
 /* A message being received that this announcement shows to have been given up, or NULL. */

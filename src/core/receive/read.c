@@ -13,17 +13,16 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "collect.h"
-#include "core/message/lent.h"
 #include "core/message/places.h"
+#include "core/message/returns.h"
 #include "core/net/backend.h"
 #include "core/partner/partner.h"
 #include "core/peer/moves.h"
-#include "core/peer/path.h"
 #include "core/peer/peer.h"
 #include "core/peer/timing.h"
 #include "core/wire/wire.h"
 #include "incoming.h"
+#include "internal.h"
 #include "read.h"
 #include "util/hash/blocksum.h"
 #include "util/list.h"

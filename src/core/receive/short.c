@@ -2,16 +2,12 @@
 /* Short messages that come: each is delivered at most once (protocol.md, numbers). */
 #include <string.h>
 
-#include "core/message/lent.h"
 #include "core/message/message.h"
-#include "core/message/offers.h"
 #include "core/message/queue.h"
 #include "core/message/returns.h"
 #include "core/objects.h"
 #include "core/partner/partner.h"
 #include "core/partner/rights.h"
-#include "core/partner/share.h"
-#include "core/partner/token.h"
 #include "core/upcalls.h"
 #include "core/wire/wire.h"
 #include "short.h"

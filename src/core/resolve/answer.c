@@ -8,13 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "answer.h"
-#include "asking.h"
 #include "core/base/budget.h"
 #include "core/wire/record.h"
-#include "membership.h"
-#include "publish.h"
-#include "resolver_internal.h"
+#include "internal.h"
 #include "util/list.h"
 #include "util/timers.h"
 

@@ -25,15 +25,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "asking.h"
 #include "core/net/backend.h"
 #include "core/wire/record.h"
-#include "gather.h"
-#include "gathering.h"
-#include "lookup.h"
-#include "membership.h"
+#include "internal.h"
 #include "resolver.h"
-#include "resolver_internal.h"
 #include "util/list.h"
 #include "util/map.h"
 #include "util/system/cancel.h"
@@ -277,7 +272,7 @@ err_free:
 #define JOINER_ROUNDS  5u     /* for one that joins, and does not answer; the gaps double */
 #define BATCH          8u     /* names asked at once: the queues of Unix sockets are short */
 #define BATCH_US       2000u
-#define SILENT_US      1000000u
+#define ENTRY_SILENT_US 1000000u
 #define DOUBLINGS      5u     /* of that, for a name of the exact source: up to 32 s */
 
 /* A source that lists members of groups; NULL: that one does not, or there is none. */
@@ -422,7 +417,8 @@ static uint64_t silent_us(const struct entry *entry)
 {
 	uint32_t n = entry->tries - TRIES - 1;
 
-	return entry->is_near ? SILENT_US : (uint64_t)SILENT_US << (n < DOUBLINGS ? n : DOUBLINGS);
+	return entry->is_near ? ENTRY_SILENT_US :
+		(uint64_t)ENTRY_SILENT_US << (n < DOUBLINGS ? n : DOUBLINGS);
 }
 
 /* When a name is to be asked. The last try, too, is waited for. */

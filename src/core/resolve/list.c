@@ -12,13 +12,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "asking.h"
 #include "core/wire/record.h"
-#include "list.h"
-#include "membership.h"
-#include "publish.h"
+#include "internal.h"
 #include "resolver.h"
-#include "resolver_internal.h"
 #include "util/list.h"
 #include "util/map.h"
 #include "util/system/cancel.h"

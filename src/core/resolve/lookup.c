@@ -23,16 +23,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "asking.h"
-#include "cache.h"
 #include "core/base/budget.h"
 #include "core/net/backend.h"
 #include "core/wire/record.h"
-#include "lookup.h"
-#include "presence.h"
-#include "publish.h"
+#include "internal.h"
 #include "resolver.h"
-#include "resolver_internal.h"
 #include "util/list.h"
 #include "util/map.h"
 #include "util/system/cancel.h"

@@ -7,18 +7,14 @@
  * that he has not heard of. Questions about the group are answered with one record for each member
  * (answer.c).
  */
-#include "membership.h"
+#include "internal.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-#include "asking.h"
 #include "core/net/backend.h"
 #include "core/wire/record.h"
-#include "digest.h"
-#include "gather.h"
 #include "resolver.h"
-#include "resolver_internal.h"
 #include "util/list.h"
 #include "util/map.h"
 #include "util/system/cancel.h"

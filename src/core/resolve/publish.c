@@ -21,16 +21,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "asking.h"
-#include "cache.h"
 #include "core/base/budget.h"
 #include "core/net/backend.h"
 #include "core/wire/record.h"
-#include "digest.h"
-#include "heal.h"
-#include "publish.h"
+#include "internal.h"
 #include "resolver.h"
-#include "resolver_internal.h"
 #include "util/list.h"
 #include "util/map.h"
 #include "util/system/cancel.h"
@@ -52,8 +47,8 @@
  * they name.
  *
  * A context that has registered lately goes on each LEAST_US for FRESH_US, unless many others do
- * so: a network may be parted for so long before other hosts notice that (publish.c). Then a context
- * calls for the digests of all, which come within SPREAD_US, beside those that are due.
+ * so: a network may be parted for so long before other hosts notice that. Then a context calls
+ * for the digests of all, which come within SPREAD_US, beside those that are due.
  *
  * The first digest goes out after a random part of LEAST_US, half of it at least: contexts that
  * begin together do not fill the queues of their receivers each time together.

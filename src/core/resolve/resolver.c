@@ -2,7 +2,7 @@
 /*
  * The resolver's frame: opening the sources, and sorting what they bring. The frame owns the
  * sources' state, the buckets that limit what outsiders can make us do, and the table of
- * outstanding questions; its sister files (resolver_internal.h) own the rest.
+ * outstanding questions; its sister files (internal.h) own the rest.
  *
  * Invariants: an object with a set timer has borrowed room for it, so setting cannot fail; an
  * object is in the table of questions exactly while its nonce is not 0.
@@ -11,22 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "answer.h"
-#include "asking.h"
 #include "core/base/budget.h"
 #include "core/wire/record.h"
-#include "digest.h"
-#include "gather.h"
-#include "heal.h"
-#include "list.h"
-#include "lookup.h"
-#include "membership.h"
-#include "presence.h"
-#include "publish.h"
+#include "internal.h"
 #include "resolver.h"
-#include "resolver_internal.h"
 #include "ripc/ripc.h"
-#include "sources.h"
 #include "util/list.h"
 #include "util/map.h"
 #include "util/system/cancel.h"

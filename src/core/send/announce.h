@@ -3,6 +3,7 @@
 #ifndef RIPC_ANNOUNCE_H
 #define RIPC_ANNOUNCE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/uio.h>
 
@@ -13,6 +14,7 @@
 struct longs;
 struct outgoing;
 struct partner;
+struct ripc_context;
 
 #define BATCH_MAX       CORKED_MAX /* announcements that are sent in one go */
 #define BATCH_ITEMS     4u   /* items of a message in a batch, at most; others go alone */
@@ -40,5 +42,15 @@ void ripc__cancel_send(struct outgoing *outgoing);
 void ripc__cancel_number(struct partner *partner, uint64_t number);
 /* The oldest number of this row, of our messages, that is not resolved. */
 uint64_t ripc__oldest_sent(const struct longs *longs);
+
+/* ---- cork -------------------------------------------------------------------------------- */
+
+/* Announcements that go together. */
+
+/* May the announcement wait for others to go with? True: it goes soon; false: it must go now. */
+bool ripc__cork(struct outgoing *outgoing);
+void ripc__corked_forget(struct partner *partner);
+/* Announces the messages that were held back. */
+void ripc__corked_flush(struct ripc_context *ctx);
 
 #endif

@@ -13,10 +13,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "core/message/fence.h"
+#include "core/message/message.h"
 #include "core/net/backend.h"
 #include "core/partner/partner.h"
-#include "core/peer/path.h"
 #include "core/peer/peer.h"
 #include "core/upcalls.h"
 #include "core/wire/wire.h"

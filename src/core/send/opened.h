@@ -7,10 +7,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/message/fence.h"
+#include "core/message/message.h"
 #include "core/net/backend.h"
 #include "core/partner/partner.h"
-#include "core/peer/path.h"
+#include "core/peer/peer.h"
 #include "outgoing.h"
 
 struct wire_packet;

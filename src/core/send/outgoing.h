@@ -11,14 +11,21 @@
 #include "core/partner/packet.h"
 #include "core/partner/partner.h"
 #include "core/wire/wire.h"
+#include "ripc/ripc.h"
 #include "util/list.h"
 #include "util/timers.h"
 
 struct call;
 struct delivery;
+struct fence;
+struct message;
 struct offer;
 struct opened;
+struct outgoing;
 struct partner;
+struct ripc__member;
+struct ripc_context;
+struct ripc_send;
 struct ripc_service;
 struct writing;
 
@@ -121,5 +128,92 @@ void ripc__outgoing_hurry(struct outgoing *outgoing, uint64_t deadline_us);
  * instance, or cannot be written there. A message that is being cancelled is asked for again.
  */
 void ripc__outgoing_tell(struct outgoing *outgoing);
+
+/* ---- start ------------------------------------------------------------------------------- */
+
+/* How a long message begins. */
+
+#define COPIED_MAX 512u /* bytes; the network never reads or writes so few by itself */
+
+/* Properties of a long message beside those that its sender asks for. */
+struct sending {
+	uint64_t lends; /* 0: nothing is lent, and the message is no question */
+	struct wire_call call;
+	struct call *asked_by;
+	struct delivery *delivery;
+	struct partner *to; /* of an answer: the partner that asked; NULL: to be looked for */
+	bool sums;   /* as in struct outgoing */
+	bool queues; /* however many wait: ripc__member_is_full() was asked before */
+	bool copies; /* up to COPIED_MAX bytes of items are copied: they are the caller's at once */
+};
+
+int ripc__outgoing_start(struct ripc_service *service, const struct ripc_send *request,
+		const struct sending *like, struct outgoing **outgoing);
+/*
+ * Does a RIPC_NOWAIT send to a group meet -EAGAIN because of this member? Then a NOTICE follows
+ * when it may be tried again.
+ */
+bool ripc__member_is_full(struct ripc_service *service, uint64_t group,
+		const struct ripc__member *member);
+
+/* ---- moving ------------------------------------------------------------------------------ */
+
+/* Where long messages begin anew. */
+
+/* The partner is lost: each message to it ends, or moves to another incarnation. */
+void ripc__outgoing_lost(struct partner *partner, int status, uint64_t gone_us);
+/* The ID means another partner now, or none: messages certainly not delivered are moved. */
+void ripc__sends_pass_by(struct partner *partner);
+/* Messages that wait for one partner go to another partner that stands for the same ID. */
+void ripc__sends_merge(struct partner *from, struct partner *to);
+/* No message in progress to the partner was delivered, or will be: all end with status. */
+void ripc__sends_fail(struct partner *partner, int status);
+
+/* May the partner have had all that it needs to deliver the message? */
+static inline bool ripc__may_be_complete(const struct outgoing *outgoing)
+{
+	return outgoing->announced && (outgoing->exposed || outgoing->sent == outgoing->total);
+}
+
+/* The status of a message that was not delivered; a cancelled one has its cancel_status. */
+static inline int ripc__status_of(const struct outgoing *outgoing, int status)
+{
+	return outgoing->cancel_status ? outgoing->cancel_status : status;
+}
+
+/*
+ * The receiver has given the message up because we were silent: our process may have been stopped.
+ * True: the message begins again with the same receiver, if there is time.
+ */
+bool ripc__outgoing_begins_again(struct outgoing *outgoing, uint32_t status);
+/* The receiver refuses the message, as it is leaving. */
+void ripc__outgoing_refused(struct outgoing *outgoing);
+
+/* ---- ended ------------------------------------------------------------------------------- */
+
+/* The end of long messages that we send. */
+
+void ripc__outgoing_link(struct outgoing *outgoing, struct partner *partner);
+void ripc__outgoing_unlink(struct outgoing *outgoing);
+void ripc__outgoing_end(struct outgoing *outgoing, enum ripc_outcome outcome, int status);
+/* The message has ended, but its memory can still be read when its call must return. */
+void ripc__outgoing_unknown(struct outgoing *outgoing);
+/* The network is done with the fence's memory, which does not hold up its message any more. */
+void ripc__fence_lift(struct fence *fence);
+/* The service is closed: the end of its messages that are fencing is told to nobody. */
+void ripc__outgoing_orphan(struct ripc_service *service);
+/* The call that waited for it, or the application with its message, is done with the outgoing. */
+void ripc__outgoing_put(struct outgoing *outgoing);
+/* The application is done with this COMPLETION or NOTICE. */
+void ripc__outgoing_freed(struct message *message);
+/*
+ * The application never receives this COMPLETION or NOTICE, as the service is closed: references
+ * that would be the application's again are dropped.
+ */
+void ripc__outgoing_untold(struct message *message);
+/* The devices are closed: partners hold nothing of what they were given, and read nothing. */
+void ripc__ended_let_go(struct ripc_context *ctx);
+/* A send to the partner leaves room: a service whose send met -EAGAIN is told. */
+void ripc__outgoing_unblock(struct partner *partner);
 
 #endif

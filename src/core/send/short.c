@@ -10,10 +10,8 @@
 #include <string.h>
 
 #include "core/base/base.h"
-#include "core/message/lent.h"
 #include "core/message/mapped.h"
 #include "core/message/message.h"
-#include "core/message/offers.h"
 #include "core/message/returns.h"
 #include "core/net/backend.h"
 #include "core/partner/claim.h"
@@ -21,8 +19,7 @@
 #include "core/partner/packet.h"
 #include "core/partner/partner.h"
 #include "core/partner/rights.h"
-#include "core/peer/path.h"
-#include "core/wire/encode.h"
+#include "core/peer/peer.h"
 #include "core/wire/wire.h"
 #include "short.h"
 #include "util/hash/crc32c.h"

@@ -15,11 +15,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "core/message/offers.h"
+#include "core/message/returns.h"
 #include "core/net/backend.h"
 #include "core/partner/partner.h"
 #include "core/peer/moves.h"
-#include "core/peer/path.h"
 #include "core/peer/peer.h"
 #include "core/peer/timing.h"
 #include "core/upcalls.h"

@@ -17,7 +17,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "layout.h"
+#include "internal.h"
 #include "record.h"
 #include "util/bytes.h"
 

@@ -44,8 +44,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "encode.h"
-#include "layout.h"
+#include "internal.h"
 #include "record.h"
 #include "ripc/ripc.h"
 #include "util/bytes.h"

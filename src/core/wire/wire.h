@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The bytes on the wire: every packet's layout, and nothing else. Decoders check every length and
- * copy out fixed-width fields; encode.h writes into a caller's buffer. All numbers are
+ * copy out fixed-width fields; wire.h writes into a caller's buffer. All numbers are
  * little-endian. docs/protocol.md is the specification; tests/unit/golden.h has the golden packets.
  *
  * A packet is: header (40) | extensions, by flag, in the order of their bits | body, by type |
@@ -283,5 +283,27 @@ bool wire_verify(const struct wire_packet *packet, uint32_t payload_crc);
 uint64_t wire_item_len(const struct wire_packet *packet, uint32_t i);
 void wire_item_key(const struct wire_packet *packet, uint32_t i, uint64_t *address, uint64_t *key);
 void wire_return_at(const struct wire_packet *packet, uint32_t i, struct wire_return *found);
+
+/* ---- encode ------------------------------------------------------------------------------ */
+
+/* Encoding packets. */
+
+/*
+ * Encoding: header with extensions (returns bytes written; which extensions follow from
+ * p->h.flags), then the body of the type, then seal with the payload's checksum. The version
+ * is always ours. item_lens: SHORT with n_items > 1 and ANNOUNCE, n_items lengths; keys:
+ * ANNOUNCE, NULL or n_items pairs of address and key, given if announce.keys says so. Values
+ * must keep the decoder's limits.
+ */
+size_t wire_encode(void *buffer, const struct wire_packet *p, const uint64_t *item_lens,
+		const uint64_t *keys);
+/* The whole prefix, WIRE_HEADER bytes, of a SHORT of one item without extensions. */
+void wire_encode_plain(void *buffer, const struct wire_header *h);
+/* The whole prefix, WIRE_CALL_PLAIN bytes, of a plain question, answer or message to a
+ * group with that ID. */
+void wire_encode_call(void *buffer, const struct wire_header *h, uint64_t id,
+		const struct wire_call *call);
+/* Puts the checksum of the whole packet into its prefix. */
+void wire_seal(void *prefix, size_t prefix_len, uint32_t payload_crc);
 
 #endif

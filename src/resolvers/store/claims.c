@@ -16,8 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "internal.h"
 #include "ripc/ripc.h"
-#include "store.h"
 
 #define TRIES_MAX 16u /* others register the same ID meanwhile, or shelves are missing */
 #define BATCH_MAX 32u /* claims in one transaction */
@@ -242,7 +242,7 @@ static void batch_made(int rc, const void *data)
 	free(batch);
 }
 
-/* The transaction of store.h; an ended rival's node goes in it. */
+/* The transaction of internal.h; an ended rival's node goes in it. */
 static void batch_add(struct batch *batch, struct claim *claim)
 {
 	struct store *store = batch->store;

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store.h"
+#include "internal.h"
 
 #define KNOWN_MAX 65536u
 

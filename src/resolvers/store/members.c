@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "internal.h"
 #include "ripc/ripc.h"
-#include "store.h"
 
 #define GROUPS_MAX  1024u
 #define MEMBERS_MAX 4096u     /* of one group, as in core */

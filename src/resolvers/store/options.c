@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The options of the store source. */
-#include "options.h"
+#include "resolvers/internal.h"
 
 #include <stddef.h>
 

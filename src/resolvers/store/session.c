@@ -20,8 +20,8 @@
 #include <sys/epoll.h>
 #include <time.h>
 
+#include "internal.h"
 #include "ripc/ripc.h"
-#include "store.h"
 
 #define RETRY_MOST_US 400000u
 #define PACKETS_MAX   512 /* looked at in one step */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The resolver source that asks a store that many hosts share: ZooKeeper (store.h). The source owns
- * the options, the UDP socket to which questions come and from which they go, and the one epoll
+ * The resolver source that asks a store that many hosts share: ZooKeeper (internal.h). The source
+ * owns the options, the UDP socket to which questions come and from which they go, and the one epoll
  * descriptor that is readable when either socket is.
  */
 #include <ctype.h>
@@ -14,10 +14,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "options.h"
+#include "internal.h"
 #include "resolvers/inet.h"
+#include "resolvers/internal.h"
 #include "ripc/ripc.h"
-#include "store.h"
 #include "util/system/remedy.h"
 
 /* ---- moved ------------------------------------------------------------------------------- */

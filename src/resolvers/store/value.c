@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What stands in the nodes of the store, and their paths (store.h). No node is believed. */
+/* What stands in the nodes of the store, and their paths (internal.h). No node is believed. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
@@ -9,8 +9,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "internal.h"
 #include "resolvers/inet.h"
-#include "store.h"
 #include "util/bytes.h"
 
 #define VERSION 1u

@@ -4,7 +4,7 @@
  *
  * Design notes. A lock of flock(2) belongs to what open(2) made, and to all copies of that
  * descriptor: a lease is opened anew, so that the file's own descriptors have no part in it. Record
- * locks (pledge.h) belong to a process, and cannot be sent along.
+ * locks (locks.h) belong to a process, and cannot be sent along.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -13,8 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "lease.h"
-#include "pledge.h"
+#include "locks.h"
 
 int ripc__lease_make(int fd)
 {

@@ -9,7 +9,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "mutex.h"
 #include "thread.h"
 #include "util/rare.h"
 

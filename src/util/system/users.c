@@ -7,9 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "accounts.h"
-#include "uid.h"
-#include "util/parse.h"
+#include "users.h"
+#include "util/text.h"
 
 #define OVERFLOW_ID 65534u /* where /proc cannot be read */
 
@@ -55,7 +54,7 @@ bool ripc__gid_is_group(gid_t gid)
 
 /* ---- accounts ---------------------------------------------------------------------------- */
 
-/* See accounts.h. Lines of both files begin with "name:password:number:": passwd(5), group(5). */
+/* See users.h. Lines of both files begin with "name:password:number:": passwd(5), group(5). */
 
 /* Takes the line apart. */
 static bool line_has(char *line, const char *name, uint32_t *number)

@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "resolvers/life.h"
+#include "resolvers/internal.h"
 #include "suite.h"
 
 #define PATIENCE_MS 20000

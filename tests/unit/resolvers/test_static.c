@@ -7,7 +7,7 @@
 
 #include "core/resolve/resolver.h"
 #include "core/wire/record.h"
-#include "resolvers/peers.h"
+#include "resolvers/internal.h"
 #include "sources.h"
 
 static int static_try(struct side *side, const char *peers)

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "core/net/backend.h"
-#include "core/resolve/sources.h"
+#include "core/resolve/resolver.h"
 #include "sources.h"
 
 START_TEST(missing_store__says_what_to_do)

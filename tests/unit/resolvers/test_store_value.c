@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What stands in the nodes of the store. */
-#include "resolvers/store/store.h"
+#include "resolvers/store/internal.h"
 
 #include <errno.h>
 

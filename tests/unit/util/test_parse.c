@@ -3,7 +3,7 @@
 #include <errno.h>
 
 #include "suite.h"
-#include "util/parse.h"
+#include "util/text.h"
 
 START_TEST(parse_number__takes_numbers)
 {

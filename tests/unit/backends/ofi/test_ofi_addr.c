@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backends/ofi/ofi.h"
+#include "backends/ofi/internal.h"
 #include "suite.h"
 #include "util/bytes.h"
 

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "backends/rdmacm/addr.h"
+#include "backends/rdmacm/internal.h"
 #include "suite.h"
 #include "util/bytes.h"
 #include "util/hash/crc32c.h"

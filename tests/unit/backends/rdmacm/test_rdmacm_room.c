@@ -5,7 +5,7 @@
 #include <poll.h>
 #include <string.h>
 
-#include "backends/rdmacm/send.h"
+#include "backends/rdmacm/internal.h"
 #include "rdmacm_ends.h"
 #include "suite.h"
 

@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "backends/shm/shm.h"
+#include "backends/shm/internal.h"
 #include "suite.h"
 
 #define USER   64001u /* of the peer */

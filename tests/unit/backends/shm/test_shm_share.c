@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "../../../util/process.h"
-#include "backends/shm/shm.h"
+#include "backends/shm/internal.h"
 #include "suite.h"
 
 #define FILES 300u

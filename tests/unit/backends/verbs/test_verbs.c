@@ -7,7 +7,7 @@
 
 #include <sys/resource.h>
 
-#include "backends/verbs/qp.h"
+#include "backends/verbs/internal.h"
 #include "suite.h"
 
 static struct end left, right;

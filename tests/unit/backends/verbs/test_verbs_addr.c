@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "backends/verbs/addr.h"
+#include "backends/verbs/internal.h"
 #include "suite.h"
 #include "util/bytes.h"
 

@@ -3,8 +3,7 @@
  * Links of the verbs backend: how connections are made, limited, closed and lost, and that every
  * read ends, whatever becomes of them.
  */
-#include "backends/verbs/link.h"
-#include "backends/verbs/route.h"
+#include "backends/verbs/internal.h"
 #include "suite.h"
 #include "verbs_ends.h"
 

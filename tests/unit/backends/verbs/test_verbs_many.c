@@ -10,9 +10,7 @@
 #include <ifaddrs.h>
 #include <netinet/in.h>
 
-#include "backends/verbs/link.h"
-#include "backends/verbs/many.h"
-#include "backends/verbs/send.h"
+#include "backends/verbs/internal.h"
 #include "suite.h"
 
 #define NUMBER 0x1234567890abcdefull

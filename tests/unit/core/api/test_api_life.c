@@ -8,10 +8,10 @@
 #include <sys/wait.h>
 
 #include "api.h"
-#include "ripc/list.h"
-#include "core/engine/enter.h"
+#include "core/engine/internal.h"
 #include "core/objects.h"
 #include "ripc/call.h"
+#include "ripc/list.h"
 
 #define LEN     100000u /* of a long message, in a buffer of its own */
 #define WORKERS 4

@@ -2,8 +2,8 @@
 /* Services through the public calls: IDs, moving, closing, descriptors, and a thousand of them. */
 
 #include "api.h"
-#include "core/api/service.h"
-#include "core/engine/enter.h"
+#include "core/api/internal.h"
+#include "core/engine/internal.h"
 #include "core/engine/wait.h"
 
 #define MANY 1000

@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 
 #include "api.h"
-#include "core/engine/enter.h"
+#include "core/engine/internal.h"
 #include "core/objects.h"
 #include "ripc/list.h"
 #include "util/list.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Packets of somebody who has another version, or makes us repeat ourselves. */
-#include "core/wire/encode.h"
+#include "core/wire/wire.h"
 #include "lone.h"
 #include "util/bytes.h"
 

@@ -3,7 +3,6 @@
 #include "../../many.h"
 #include "core/group/heard.h"
 #include "core/objects.h"
-#include "core/partner/life.h"
 #include "core/partner/partner.h"
 
 #define TOKEN  0x70ce70ceu

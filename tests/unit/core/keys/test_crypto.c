@@ -10,7 +10,7 @@
 
 #include "core/net/crypto.h"
 #include "suite.h"
-#include "util/hex.h"
+#include "util/text.h"
 
 #define LONGEST 256
 

@@ -3,8 +3,8 @@
  * Records of the resolver that a member has forged: nothing goes to that member which was meant for
  * a service that it may not be, also where there is a session with it already.
  */
-#include "core/engine/enter.h"
-#include "core/keys/member.h"
+#include "core/engine/internal.h"
+#include "core/keys/internal.h"
 #include "core/keys/sealed.h"
 #include "core/objects.h"
 #include "core/partner/partner.h"

@@ -5,11 +5,9 @@
  */
 #include <errno.h>
 
-#include "core/engine/enter.h"
-#include "core/keys/grants.h"
-#include "core/keys/handshake.h"
+#include "core/engine/internal.h"
+#include "core/keys/internal.h"
 #include "core/keys/sealed.h"
-#include "core/keys/sealed_port.h"
 #include "core/net/backend.h"
 #include "core/net/env.h"
 #include "core/objects.h"

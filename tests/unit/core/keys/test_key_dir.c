@@ -18,11 +18,10 @@
 
 #include "../../../util/kernel.h"
 #include "../../../util/process.h"
-#include "core/keys/capability.h"
 #include "core/keys/dir.h"
 #include "ripc/keys.h"
 #include "suite.h"
-#include "util/hex.h"
+#include "util/text.h"
 
 static struct cipher_box box;
 static char dir[] = "/tmp/ripc-keys-XXXXXX", why[KEY_WHY];

@@ -8,11 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/keys/datagram.h"
-#include "core/keys/noise.h"
-#include "core/keys/session.h"
+#include "core/keys/dir.h"
+#include "core/keys/internal.h"
 #include "suite.h"
-#include "util/hex.h"
+#include "util/text.h"
 
 #define LONGEST 256
 

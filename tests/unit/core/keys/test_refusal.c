@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "../../../util/key_end.h"
-#include "core/keys/sealed_port.h"
-#include "core/partner/token.h"
-#include "core/wire/encode.h"
+#include "core/keys/internal.h"
+#include "core/partner/partner.h"
+#include "core/wire/wire.h"
 #include "suite.h"
 
 #define ASKED_BY 0x14c   /* the incarnation that speaks at Bob */

@@ -8,8 +8,8 @@
  * usage: PROGRAM NETWORK      (udp, shm, seqpacket)
  */
 #include "../seqpacket/seqpacket.h"
-#include "core/engine/enter.h"
-#include "core/keys/member.h"
+#include "core/engine/internal.h"
+#include "core/keys/internal.h"
 #include "core/net/env.h"
 #include "core/objects.h"
 #include "key_dirs.h"

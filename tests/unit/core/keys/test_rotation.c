@@ -7,8 +7,8 @@
 #include <stdatomic.h>
 #include <sys/stat.h>
 
-#include "core/engine/enter.h"
-#include "core/keys/member.h"
+#include "core/engine/internal.h"
+#include "core/keys/internal.h"
 #include "core/net/env.h"
 #include "core/objects.h"
 #include "key_dirs.h"

@@ -14,9 +14,7 @@
 #include <unistd.h>
 
 #include "api.h"
-#include "core/keys/datagram.h"
-#include "core/keys/moves.h"
-#include "core/keys/session.h"
+#include "core/keys/internal.h"
 #include "core/net/backend.h"
 #include "core/net/env.h"
 #include "ripc/call.h"
@@ -27,7 +25,7 @@
 #define SHORTS     4000
 #define LONGS      24
 #define LONG_BYTES 300000u
-#define REFUSED_MS 1500 /* a deadline before which a refusal has been heard */
+#define REFUSAL_MS 1500 /* a deadline before which a refusal has been heard */
 
 /* What the one on the link does to one of so many datagrams of a kind; 0: nothing. */
 static uint32_t alters, cuts, replays, swaps, forges;
@@ -402,19 +400,19 @@ START_TEST(mixed__another_deployment)
 {
 	struct iovec item = {"x", 1};
 	struct ripc_request question = {.size = sizeof(question), .items = &item, .n_items = 1,
-		.timeout_ms = REFUSED_MS};
+		.timeout_ms = REFUSAL_MS};
 	struct ripc_msg *msg;
 	struct side a, b;
 	uint64_t rtt_ns;
 
 	side_open_with(&a, dirs[0]);
 	side_open_with(&b, dirs[2]);
-	ck_assert_int_eq(ripc_send_long(a.svc, b.id, &item, 1, REFUSED_MS), -EACCES);
+	ck_assert_int_eq(ripc_send_long(a.svc, b.id, &item, 1, REFUSAL_MS), -EACCES);
 	ck_assert(atomic_load(&is_told[0]) && atomic_load(&is_told[1]));
-	ck_assert_int_eq(ripc_send_long(b.svc, a.id, &item, 1, REFUSED_MS), -EACCES);
-	ck_assert_int_eq(ripc_resolve(b.ctx, a.id, REFUSED_MS), -EACCES);
-	ck_assert_int_eq(ripc_await(b.ctx, a.id, REFUSED_MS), -EACCES);
-	ck_assert_int_eq(ripc_ping(b.svc, a.id, REFUSED_MS, &rtt_ns), -EACCES);
+	ck_assert_int_eq(ripc_send_long(b.svc, a.id, &item, 1, REFUSAL_MS), -EACCES);
+	ck_assert_int_eq(ripc_resolve(b.ctx, a.id, REFUSAL_MS), -EACCES);
+	ck_assert_int_eq(ripc_await(b.ctx, a.id, REFUSAL_MS), -EACCES);
+	ck_assert_int_eq(ripc_ping(b.svc, a.id, REFUSAL_MS, &rtt_ns), -EACCES);
 	question.to = a.id;
 	ck_assert_int_eq(ripc_call(b.svc, &question, &msg, NULL), -EACCES);
 	side_close(&a);
@@ -431,7 +429,7 @@ START_TEST(mixed__without_keys)
 
 	side_open_with(&a, dirs[0]);
 	side_open(&b, 0);
-	ck_assert_int_eq(ripc_send_long(b.svc, a.id, &item, 1, REFUSED_MS), -ENOKEY);
+	ck_assert_int_eq(ripc_send_long(b.svc, a.id, &item, 1, REFUSAL_MS), -ENOKEY);
 	ck_assert_int_lt(ripc_send_long(a.svc, b.id, &item, 1, 1500), 0);
 	ck_assert_int_eq(ripc_receive(a.svc, 0, &msg), -EAGAIN);
 	ck_assert_int_eq(ripc_receive(b.svc, 0, &msg), -EAGAIN);
@@ -496,7 +494,7 @@ START_TEST(capability__decides)
 	side_open_with(&a, dirs[1]);
 	status = ripc_send_long(a.svc, id, &item, 1, 5000);
 	ck_assert_msg(status == c->status, "%s: %d", c->name, status);
-	ck_assert_int_eq(ripc_ping(a.svc, id, c->status ? REFUSED_MS : 5000, &rtt_ns), c->status);
+	ck_assert_int_eq(ripc_ping(a.svc, id, c->status ? REFUSAL_MS : 5000, &rtt_ns), c->status);
 	ck_assert_int_eq(ripc_receive(b.svc, 0, &msg), c->status ? -EAGAIN : 0);
 	if (!c->status) {
 		ck_assert_int_eq(msg->sender, RIPC_SENDER_PROVEN);

@@ -7,8 +7,7 @@
 #include <stdatomic.h>
 
 #include "call_pair.h"
-#include "core/keys/session.h"
-#include "core/keys/datagram.h"
+#include "core/keys/internal.h"
 #include "core/net/backend.h"
 #include "core/net/env.h"
 #include "ripc/keys.h"

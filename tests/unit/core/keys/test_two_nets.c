@@ -4,8 +4,8 @@
  * pairs of contexts, but who waits on one network is not forgotten when the other one has brought
  * the session; and while both are silent nobody is taken for one without rights.
  */
-#include "core/engine/enter.h"
-#include "core/keys/handshake.h"
+#include "core/engine/internal.h"
+#include "core/keys/internal.h"
 #include "core/keys/sealed.h"
 #include "core/net/backend.h"
 #include "core/net/env.h"

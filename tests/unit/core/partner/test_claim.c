@@ -348,8 +348,8 @@ START_TEST(claim__beside_the_true_one)
 END_TEST
 
 /*
- * A partner has replaced its token, and then was silent. A hello with the token before, from another
- * address, was under way for long: its short has come already.
+ * A partner has replaced its token, and then was silent. A hello with the token before, from
+ * another address, was under way for long: its short has come already.
  */
 START_TEST(claim__late_hello_from_elsewhere)
 {

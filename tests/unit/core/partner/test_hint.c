@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A partner of whom it is said that it has ended: asked, and only its silence counts. */
-#include "core/engine/input.h"
+#include "core/engine/internal.h"
 #include "core/net/backend.h"
 #include "core/objects.h"
 #include "core/wire/record.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What is made of round trips, losses and silences of the path to a peer. */
-#include "core/peer/path.h"
+#include "core/peer/peer.h"
 #include "core/peer/window.h"
-#include "core/receive/collect.h"
+#include "core/receive/internal.h"
 #include "core/wire/wire.h"
 #include "suite.h"
 

@@ -7,7 +7,6 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "core/wire/encode.h"
 #include "core/wire/record.h"
 #include "core/wire/wire.h"
 #include "golden.h"

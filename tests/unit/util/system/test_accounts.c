@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Names of users and groups: what a file of accounts says of them, also one that is damaged. */
-#include "util/system/accounts.h"
+#include "util/system/users.h"
 
 #include <check.h>
 #include <errno.h>

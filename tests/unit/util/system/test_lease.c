@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Leases: how long they last, and whose they are. */
-#include "util/system/lease.h"
+#include "util/system/locks.h"
 
 #include <fcntl.h>
 #include <signal.h>

@@ -6,7 +6,7 @@
 #include <time.h>
 
 #include "suite.h"
-#include "util/system/mutex.h"
+#include "util/system/thread.h"
 
 #define THREADS 4u
 #define ROUNDS  20000u

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Who is a user: in a user namespace those without a number there are not. */
-#include "util/system/uid.h"
+#include "util/system/users.h"
 
 #include <check.h>
 #include <errno.h>

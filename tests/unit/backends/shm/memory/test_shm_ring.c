@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "backends/shm/memory/ring.h"
+#include "backends/shm/internal.h"
 #include "suite.h"
 
 static struct shm_ring_memory *memory;

@@ -12,7 +12,7 @@
 
 #include "../../../../util/kernel.h"
 #include "../../../../util/process.h"
-#include "backends/shm/memory/segment.h"
+#include "backends/shm/internal.h"
 #include "suite.h"
 #include "util/system/mapping.h"
 

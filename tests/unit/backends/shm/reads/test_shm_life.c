@@ -8,10 +8,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "backends/shm/memory/segment.h"
-#include "backends/shm/shm.h"
+#include "backends/shm/internal.h"
 #include "suite.h"
-#include "util/system/pledge.h"
+#include "util/system/locks.h"
 
 #define PATIENCE_MS 20000
 

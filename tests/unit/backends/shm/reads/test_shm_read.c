@@ -11,11 +11,10 @@
 #include <unistd.h>
 
 #include "../../../../util/process.h"
-#include "backends/shm/memory/segment.h"
-#include "backends/shm/shm.h"
+#include "backends/shm/internal.h"
 #include "core/memory/pool.h"
 #include "suite.h"
-#include "util/system/lease.h"
+#include "util/system/locks.h"
 
 #define SHM (&ripc__shm_backend)
 #define LEN (5u << 20) /* takes several steps */

@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the files of the ofi backend share: the endpoint with all that libfabric keeps for it, links
+ * to partners, datagrams being sent, receive buffers, memory that partners may read, and reads
+ * (docs/protocol.md has the bytes).
+ *
+ * One reliable-datagram endpoint (FI_EP_RDM) serves all partners, and one completion queue all of
+ * its operations. A datagram that libfabric does not take at once (FI_EAGAIN: a connection is being
+ * made, a partner's queue is full) waits here, for its own partner only.
+ *
+ *   present.c  is it wanted at all
+ *   net.c     which provider
+ *   net.c      opening and closing what libfabric has
+ *   addr.c     bytes of addresses
+ *   link.c     partners
+ *   link.c    what libfabric knows of them
+ *   memory.c   memory that a partner may read, or that is read into
+ *   memory.c    reads in progress
+ *   send.c, poll.c, ofi.c: as they are called
+ */
+#ifndef RIPC_OFI_INTERNAL_H
+#define RIPC_OFI_INTERNAL_H
+
+#include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_eq.h>
+#include <rdma/fi_rma.h>
+#include <stdatomic.h>
+
+#include "backends/options.h"
+#include "core/net/backend.h"
+#include "util/buffers.h"
+#include "util/list.h"
+#include "util/map.h"
+#include "util/system/sleeper.h"
+
+#define OFI_VERSION    1
+#define OFI_API        FI_VERSION(1, 17) /* of libfabric's interface: 1.17, also spoken by 2.x */
+#define OFI_ADDR_HEAD  8u   /* of an address blob, before the provider's own bytes */
+#define OFI_NAME_MAX   (RIPC_ADDR_MAX - OFI_ADDR_HEAD)
+#define OFI_HEAD_MAX   64u  /* before every datagram: who sends it */
+#define OFI_RECEIVES   512u /* receive buffers, unless ofi.receives says otherwise */
+#define OFI_SENDS      256u /* datagrams that are being sent, or wait */
+#define OFI_READS      64u  /* that wait, are in progress, or ended and were not polled */
+#define OFI_BATCH      32u  /* completions taken, and datagrams sent, at once */
+#define OFI_LINKS_KEPT 64u  /* partners that no route leads to any more */
+#define OFI_PLACES     16u  /* where a guard stays though nobody is there any more (link.c) */
+/* Keys of queue pairs that nobody has (link.c): those from 0x80000000 on are privileged. */
+#define OFI_KEY_GUARD  0xffffffffu
+#define OFI_KEY_LEVEL  0xfffffffeu
+/*
+ * For so long libfabric is let work (port->worked_us) before a partner of which nothing goes on has
+ * failed: longer than any connection takes to be made. While this process is stopped, or does
+ * something else, no partner fails.
+ */
+#define OFI_STUCK_US   3000000u
+
+/* A provider's name of an endpoint, in a form that can be compared. */
+struct ofi_name {
+	uint8_t format;   /* enum ofi_format */
+	uint8_t len;      /* of bytes */
+	bool unchecked;   /* checksums are left out: only who does so, too, can be reached */
+	uint32_t protocol; /* FI_PROTO_...: only who speaks the same can be reached */
+	uint8_t bytes[OFI_NAME_MAX];
+};
+
+enum ofi_format {
+	OFI_FORMAT_IP4 = 1, /* struct sockaddr_in */
+	OFI_FORMAT_IP6,     /* struct sockaddr_in6 */
+	OFI_FORMAT_EFA,     /* GID, queue pair, key */
+	OFI_FORMAT_TEXT,    /* words, ended by a zero */
+	OFI_FORMAT_OTHER,   /* only the provider knows */
+};
+
+/* What libfabric has for one device and its port, perhaps for longer than they are open. */
+struct ofi_net {
+	struct fi_info *info;
+	struct fid_fabric *fabric;
+	struct fid_domain *domain;
+	struct fid_eq *eq;
+	struct fid_av *av;
+	struct fid_cq *cq;
+	struct fid_ep *ep;
+	struct fid_mr *receive_mr, *send_mr; /* NULL: the provider needs none */
+	struct ripc__buffers *receive_buffers, *send_buffers;
+	struct ofi_receive *receives;
+	struct ofi_send *sends;
+	struct ofi_read *reads;
+	struct ofi_closing *closing;         /* NULL: nobody closes it */
+	uint32_t n_ops;                      /* sends and reads that have not completed */
+};
+
+/* Memory that is read into. */
+struct ofi_region {
+	struct list node; /* dev->regions */
+	struct fid_mr *mr;
+};
+
+struct ofi_device {
+	struct ripc__host host;
+	struct ofi_wish wish;
+	struct ofi_net *net;
+	uint32_t datagram_max; /* bytes, without what we put before it */
+	struct ripc__map keys; /* struct ofi_key, by the key as it travels */
+	struct list regions;   /* struct ofi_region */
+	bool told_memory;      /* what is wrong with it was logged */
+};
+
+/* A partner at the other end of routes, or whose routes were closed a while ago. */
+struct ofi_link {
+	struct list node;      /* port->links, or ->links_unused: least recently used first */
+	struct list waiting;   /* struct ofi_send */
+	struct list stuck;     /* port->stuck, while any wait */
+	struct list told;      /* port->told, while core must hear of it */
+	struct list posting;   /* port->posting, while n_posted */
+	struct list reads;     /* struct ofi_read that wait */
+	struct list reading;   /* port->reading, while any wait */
+	uint64_t reading_us;   /* port->worked_us when one was taken or ended, while any wait */
+	uint32_t n_reads;      /* that libfabric has */
+	uint64_t key;          /* in port->links_by_name */
+	fi_addr_t to;          /* its entry of the address vector, */
+	bool has_entry;        /* if there is one */
+	uint64_t stuck_us;     /* port->worked_us when one was taken, while any wait */
+	uint32_t n_routes;
+	uint32_t n_posted;     /* sends that libfabric has and that were not completed */
+	uint32_t n_waiting;
+	uint64_t posted_us;    /* port->worked_us when none was posted, or one completed */
+	uint32_t resets;       /* how often it has failed */
+	bool missed;           /* a datagram was not taken: core waits to hear */
+	bool failed;           /* what was sent went nowhere, or nobody knows where */
+	bool gone;             /* over EFA, it went nowhere: no route until the entry is removed */
+	bool silent;           /* none of what libfabric has completes: it gets no more */
+	bool is_new;           /* no route has led to it */
+	bool opening;          /* a connection is being made */
+	bool greeted;          /* libfabric knows what the other end can do */
+	bool greeting;         /* and is asking */
+	void *opener;          /* the route that was opened last */
+	struct ripc__addr addr;
+};
+
+/* What core keeps for a partner. */
+struct ofi_peer {
+	struct ofi_link *link;
+	uint32_t resets; /* of the link, as far as it was told */
+};
+
+/* A datagram that libfabric has, or that waits for it. */
+struct ofi_send {
+	struct fi_context2 context; /* libfabric's; completions name it */
+	struct list node;           /* port->free_sends or link->waiting */
+	struct ofi_link *link;      /* NULL: it has ended */
+	uint32_t len;
+	bool greets;                /* when it has come, link->greeted */
+};
+
+/* A read that libfabric has, or that waits for it, or has ended. */
+struct ofi_read {
+	struct fi_context2 context; /* likewise */
+	struct list node;           /* port->free_reads, link->reads or port->ended */
+	struct ofi_link *link;      /* NULL: libfabric is done with it */
+	uint64_t cookie, address, key;
+	uint8_t *mem;
+	size_t len;
+	void *desc;                 /* of the memory */
+	int status;
+};
+
+struct ofi_receive {
+	struct fi_context2 context; /* likewise */
+	struct ofi_receive *next;   /* idle: neither posted nor handed over */
+};
+
+/* A datagram that has come and was not handed over. */
+struct ofi_arrival {
+	uint32_t index, len;
+};
+
+struct ofi_port {
+	struct ofi_device dev;
+	struct ofi_net *net;        /* of dev */
+	struct ofi_name self;
+	uint8_t head[OFI_HEAD_MAX]; /* before every datagram that we send */
+	uint32_t head_len;
+	uint32_t buffer_len;        /* of each buffer: a head and a datagram */
+	uint32_t inject_max;        /* bytes that libfabric copies and never completes */
+	uint8_t secret[16];         /* of hashes */
+	bool is_lost;               /* the endpoint is of no use any more */
+	/* receives */
+	uint32_t n_receives, n_handed;
+	struct ofi_receive *idle;
+	uint32_t *handed;           /* indices */
+	uint32_t at, n_arrivals;
+	struct ofi_arrival arrivals[OFI_BATCH];
+	uint32_t dropped;           /* for want of room, since last asked */
+	/* sends */
+	struct list free_sends;
+	uint32_t n_free;
+	struct list posting;        /* longest without a completion first */
+	/* reads */
+	struct list free_reads, ended, reading;
+	/* partners */
+	struct list links, links_unused, stuck, told;
+	struct ripc__map links_by_name;
+	uint32_t n_unused;
+	bool told_full;             /* that libfabric has no room for more was logged */
+	uint32_t n_guarded;
+	struct ripc__addr guarded[OFI_PLACES]; /* places of EFA, by one of their addresses */
+	uint32_t polls;
+	/* time */
+	uint64_t looked_us;         /* when worked_us was brought up to date */
+	uint64_t worked_us;         /* for how long libfabric was let work while anything waited */
+	/* waiting */
+	struct ripc__sleeper sleeper;
+	bool sleeps;                /* the provider has a descriptor for it */
+	struct ripc__addr recent;   /* who sent the last datagram, and how that was said */
+	uint8_t recent_head[OFI_HEAD_MAX];
+	uint32_t recent_len;
+	struct ripc__addr from[RIPC_EVENTS_MAX]; /* of the last poll's events */
+};
+
+/* ---- net.c ------------------------------------------------------------------------------ */
+
+int ripc__ofi_wish_read(const struct ripc__host *host, struct ofi_wish *wish);
+/* The first that fits. -ENODEV: why and remedy say what is missing. */
+int ripc__ofi_info_get(const struct ofi_wish *wish, struct fi_info **info, char why[256],
+		char remedy[256]);
+/* Bytes of the longest datagram that goes as one, with our head. */
+uint32_t ripc__ofi_message_max(const struct fi_info *info);
+bool ripc__ofi_is_intact(const struct ofi_wish *wish, const struct fi_info *info);
+/* Might the device read if the provider were told to let it? */
+bool ripc__ofi_may_be_told(const struct fi_info *info);
+/* May long messages be read? */
+bool ripc__ofi_has_reads(const struct ofi_wish *wish, const struct fi_info *info);
+/* Does it make a connection to each partner? */
+bool ripc__ofi_connects(const struct fi_info *info);
+
+/* ---- net.c ------------------------------------------------------------------------------- */
+
+/* Takes the info. */
+int ripc__ofi_net_open(struct fi_info *info, struct ofi_net **net);
+/* Opens the endpoint, with so many buffers of so many bytes. */
+int ripc__ofi_net_start(struct ofi_net *net, uint32_t receives, uint32_t len);
+/* What a completion is of. */
+static inline bool ripc__ofi_is_send(const struct ofi_net *net, const void *context)
+{
+	const struct ofi_send *send = context;
+
+	return send >= net->sends && send < net->sends + OFI_SENDS;
+}
+
+static inline bool ripc__ofi_is_read(const struct ofi_net *net, const void *context)
+{
+	const struct ofi_read *read = context;
+
+	return read >= net->reads && read < net->reads + OFI_READS;
+}
+
+/* Lets libfabric finish what closing would wait for, for a moment. */
+void ripc__ofi_net_await(struct ofi_net *net);
+/*
+ * Closes the endpoint, which may take long: whatever is not closed within a moment goes on in a
+ * thread of its own.
+ */
+void ripc__ofi_net_stop(struct ofi_net *net);
+void ripc__ofi_net_close(struct ofi_net *net);
+
+/* ---- addr.c: bytes that come from outside -------------------------------------------------- */
+
+/* Our own, from what the provider says. */
+int ripc__ofi_name_from(const struct fi_info *info, const void *bytes, size_t len,
+		struct ofi_name *name);
+int ripc__ofi_name_encode(const struct ofi_name *name, uint8_t blob[RIPC_ADDR_MAX]);
+/* -EBADMSG: it is none, or of who speaks another protocol than we (self). */
+int ripc__ofi_name_decode(const uint8_t *blob, size_t len, const struct ofi_name *self,
+		struct ofi_name *name);
+void ripc__ofi_addr_fill(const struct ofi_name *name, const struct ofi_name *self,
+		struct ripc__addr *addr);
+/* Do both name one queue pair of EFA, of one process and of another that had it before? */
+bool ripc__ofi_addr_same_place(const struct ripc__addr *a, const struct ripc__addr *b);
+/* The same queue pair of EFA with another key. */
+void ripc__ofi_addr_nobody(const struct ripc__addr *place, uint32_t key, struct ripc__addr *addr);
+void ripc__ofi_addr_text(const struct ripc__addr *addr, char text[64]);
+/* Bytes that what goes before every datagram has at most; before the name is known. */
+uint32_t ripc__ofi_head_room(const struct fi_info *info);
+/* What goes before every datagram. Returns its length. */
+uint32_t ripc__ofi_head_encode(const struct ofi_name *self, uint8_t head[OFI_HEAD_MAX]);
+/* Finds out the sender of a datagram. Returns the length of its head, or -EBADMSG. */
+int ripc__ofi_head_decode(const uint8_t *bytes, size_t len, const struct ofi_name *self,
+		struct ofi_name *name);
+
+/* ---- link.c ----------------------------------------------------------------------------- */
+
+/*
+ * 0: there is one. 1: there is a new one of EFA, and those at its place may have gone.
+ * -EHOSTUNREACH: libfabric has no room.
+ */
+int ripc__ofi_entry_make(struct ofi_port *port, struct ofi_link *link);
+/* libfabric has nothing of the link. */
+bool ripc__ofi_entry_is_quiet(const struct ofi_link *link);
+/* The link is quiet. False: libfabric has no room, and the entry stays. */
+bool ripc__ofi_entry_remove(struct ofi_port *port, struct ofi_link *link);
+/* Does it lead to a partner of EFA who may live? */
+bool ripc__ofi_entry_is_needed(const struct ofi_port *port, const struct ofi_link *link);
+/* A message of the link has failed. */
+void ripc__ofi_entry_lost(const struct ofi_port *port, struct ofi_link *link);
+/* Something of the link has ended: of one that is gone, the entry goes with the last of it. */
+void ripc__ofi_entry_ended(struct ofi_port *port, struct ofi_link *link);
+
+/* ---- link.c ------------------------------------------------------------------------------ */
+
+void ripc__ofi_links_open(struct ofi_port *port);
+void ripc__ofi_links_close(struct ofi_port *port);
+/* So many that nobody uses may stay. */
+void ripc__ofi_links_trim(struct ofi_port *port, uint32_t n_kept);
+/* The link leads nowhere: what waits is dropped, and core hears of it. */
+void ripc__ofi_link_fail(struct ofi_port *port, struct ofi_link *link);
+/* Core must hear that the link takes datagrams again. */
+void ripc__ofi_link_tell(struct ofi_port *port, struct ofi_link *link);
+/* Fills events[at..n); returns where it ended. */
+uint32_t ripc__ofi_links_take(struct ofi_port *port, struct ripc__event *events, uint32_t at,
+		uint32_t n);
+int ripc__ofi_port_addr(void *port, uint8_t blob[RIPC_ADDR_MAX]);
+int ripc__ofi_addr_choose(void *port, const uint8_t *blob, size_t len, const uint8_t host[16],
+		struct ripc__addr *addr);
+int ripc__ofi_peer_open(void *port, void *peer, const struct ripc__addr *addr);
+void ripc__ofi_peer_close(void *port, void *peer);
+void ripc__ofi_where(void *port, const void *peer, struct ripc__where *where);
+uint32_t ripc__ofi_peer_mtu(void *port, void *peer);
+bool ripc__ofi_peer_matches(void *port, const void *peer, const struct ripc__addr *from);
+
+/* ---- send.c ------------------------------------------------------------------------------ */
+
+void ripc__ofi_sends_open(struct ofi_port *port);
+/* May the partner have one more buffer? */
+bool ripc__ofi_has_room(const struct ofi_port *port, const struct ofi_link *link);
+/* There is room. 0: taken. */
+int ripc__ofi_send_one(struct ofi_port *port, struct ofi_link *link, const struct ripc__tx *tx);
+/* The datagram has completed, or is given up. */
+void ripc__ofi_send_end(struct ofi_port *port, struct ofi_send *send);
+/* Tries again what waits. */
+void ripc__ofi_sends_push(struct ofi_port *port);
+/* All completions were seen: a link that has had none for long has failed. */
+void ripc__ofi_sends_look(struct ofi_port *port);
+/* Sends nothing but our head: makes a connection. 0: there is one; -EAGAIN: it is being made. */
+int ripc__ofi_knock(struct ofi_port *port, struct ofi_link *link);
+/* Nothing of it will be sent. */
+void ripc__ofi_sends_drop(struct ofi_port *port, struct ofi_link *link);
+/* Sends our head so that its completion says that it was received. -EAGAIN: not now. */
+int ripc__ofi_greet(struct ofi_port *port, struct ofi_link *link);
+
+/* ---- ofi.c ------------------------------------------------------------------------------- */
+
+int ripc__ofi_send(void *port, void *peer, const struct ripc__tx *tx, uint32_t n);
+
+/* ---- memory.c ---------------------------------------------------------------------------- */
+
+void ripc__ofi_memory_open(struct ofi_device *dev);
+/* Takes back what is read into: nothing is written there any more. */
+void ripc__ofi_regions_close(struct ofi_device *dev);
+/* Nobody can reach anything any more. */
+void ripc__ofi_memory_close(struct ofi_device *dev);
+int ripc__ofi_mem_reg(void *port, void *peer, void *mem, size_t len, bool source, void **region);
+void ripc__ofi_mem_dereg(void *port, void *region);
+int ripc__ofi_mem_open(void *port, void *peer, void *mem, size_t len, bool writable,
+		struct ripc__key *key);
+int ripc__ofi_mem_close(void *port, const struct ripc__key *key, enum ripc__closing how,
+		uint64_t cookie);
+/* Must it be registered before it is read into? */
+bool ripc__ofi_registers(const struct ofi_device *dev);
+/* What a partner's key and an offset mean to libfabric. -EINVAL: it is garbled, or not for us. */
+int ripc__ofi_key_parse(const struct ofi_port *port, const struct ripc__key *wire, uint64_t offset,
+		uint64_t *address, uint64_t *key);
+
+/* ---- memory.c ----------------------------------------------------------------------------- */
+
+void ripc__ofi_reads_open(struct ofi_port *port);
+int ripc__ofi_read(void *port, void *peer, const struct ripc__move *move);
+/* libfabric is done with it. */
+void ripc__ofi_read_end(struct ofi_port *port, struct ofi_read *read, int status);
+/* Tries again what waits. */
+void ripc__ofi_reads_push(struct ofi_port *port);
+/* What waits ends. */
+void ripc__ofi_reads_drop(struct ofi_port *port, struct ofi_link *link, int status);
+/* Fills events[at..n); returns where it ended. */
+uint32_t ripc__ofi_reads_take(struct ofi_port *port, struct ripc__event *events, uint32_t at,
+		uint32_t n);
+
+/* ---- poll.c ------------------------------------------------------------------------------ */
+
+int ripc__ofi_receives_open(struct ofi_port *port);
+void ripc__ofi_receives_close(struct ofi_port *port);
+/* Lets libfabric work, and takes note of what has completed, as far as there is room. */
+void ripc__ofi_progress(struct ofi_port *port);
+int ripc__ofi_poll(void *port, struct ripc__event *events, uint32_t n, bool all);
+void ripc__ofi_release(void *port, void *handle);
+int ripc__ofi_wait_open(struct ofi_port *port);
+void ripc__ofi_wait_close(struct ofi_port *port);
+int ripc__ofi_wait_arm(void *port);
+void ripc__ofi_stats(void *port, struct ripc__net_stats *stats);
+
+#endif

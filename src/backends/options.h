@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the files of backends share: no other room includes this. */
+#ifndef RIPC_BACKENDS_OPTIONS_H
+#define RIPC_BACKENDS_OPTIONS_H
+
+#include <stdbool.h>
+
+#include "core/net/backend.h"
+#include "util/options.h"
+
+/* ---- options ----------------------------------------------------------------------------- */
+
+/* The options of the verbs backend, known also where it is not built in. */
+
+struct verbs_options {
+	uint32_t connections, receives, gid_index;
+	const char *device; /* NULL: any */
+	bool trusted; /* for core (keys/internal.h) */
+};
+
+/* ---- options ----------------------------------------------------------------------------- */
+
+/* The options of the rdmacm backend, known also where it is not built in. */
+
+struct rdmacm_options {
+	uint32_t connections, receives, port;
+	bool any, udp;
+	bool trusted; /* for core (keys/internal.h) */
+	const char *device; /* NULL: any */
+};
+
+/* ---- options ----------------------------------------------------------------------------- */
+
+/* The options of the ofi backend, known also where it is not built in. */
+
+struct ofi_wish {
+	const char *provider; /* NULL: efa */
+	const char *domain;   /* NULL: the first one */
+	uint32_t receives;
+	uint32_t datagram;    /* bytes of one; 0: by rule */
+	bool checksum;        /* false: what the network brings is believed */
+	uint32_t reads;       /* 0: none; 1: wherever libfabric has them; OFI_READS_RULE */
+	bool trusted;         /* for core (keys/internal.h) */
+};
+
+#define OFI_READS_RULE 2u /* where the device has them */
+
+/* ---- present ----------------------------------------------------------------------------- */
+
+/* When the ofi backend is worth a look: known without libfabric, which nobody loads in vain. */
+
+/*
+ * 0: a provider was asked for, or this host has an EFA device. -ENODEV: neither; why and remedy as
+ * of ripc__backend.probe.
+ */
+int ripc__ofi_is_wanted(const struct ripc__host *host, char why[256], char remedy[256]);
+
+#endif

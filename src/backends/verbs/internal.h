@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the files of backends/verbs share: no other room includes this. */
+#ifndef RIPC_VERBS_INTERNAL_H
+#define RIPC_VERBS_INTERNAL_H
+
+#include "backends/rdma/rdma.h"
+#include "util/system/sleeper.h"
+
+/* ---- addr -------------------------------------------------------------------------------- */
+
+/* Addresses and messages: their bytes come from outside. */
+
+#define VERBS_VERSION     1
+#define VERBS_ADDR_LEN    32
+#define VERBS_PREAMBLE    8u
+#define VERBS_SETUP_LEN   32u
+#define VERBS_GRH         40u   /* before every received datagram (IBA 11.4.1.2) */
+
+/* Where a partner is. */
+struct verbs_addr {
+	uint8_t gid[16];
+	uint32_t qpn, qkey;
+	uint16_t lid; /* InfiniBand; else 0 */
+	uint8_t kind; /* enum ripc__rdma_kind */
+	uint8_t mtu;  /* enum ibv_mtu */
+};
+
+/* The sender of a datagram for core: as the datagram names it, and as core hears it. */
+struct verbs_sender {
+	uint8_t gid[16];
+	uint64_t preamble; /* 0: nobody has */
+	uint32_t qpn;
+	uint16_t slid;     /* InfiniBand; else 0 */
+	struct ripc__addr addr;
+};
+
+/* What a message about a connection says. */
+enum verbs_setup_type {
+	VERBS_REQUEST = 1, /* client: build a queue pair that answers mine */
+	VERBS_CHALLENGE,   /* server: ask again with this proof */
+	VERBS_REPLY,       /* server: here it is */
+	VERBS_REFUSE,      /* server: not now */
+	VERBS_SERVER_GONE, /* server: the queue pair is not there any more */
+	VERBS_CLIENT_GONE, /* client: the same */
+};
+
+struct verbs_setup {
+	uint8_t type, mtu, reads;
+	uint32_t qpn, psn;
+	uint64_t nonce, proof;
+};
+
+void ripc__verbs_addr_encode(const struct verbs_addr *addr, uint8_t blob[VERBS_ADDR_LEN]);
+/* -EBADMSG: it is none. */
+int ripc__verbs_addr_decode(const uint8_t *blob, size_t len, struct verbs_addr *addr);
+/* self: where we are. */
+void ripc__verbs_addr_fill(const struct verbs_addr *own, const struct verbs_addr *self,
+		struct ripc__addr *addr);
+void ripc__verbs_addr_text(const struct ripc__addr *addr, char text[64]);
+void ripc__verbs_preamble_encode(bool is_setup, uint8_t mtu, uint32_t qkey,
+		uint8_t bytes[VERBS_PREAMBLE]);
+/*
+ * Finds out the sender of a received datagram: from its 40 bytes of routing header, its preamble,
+ * and what the device says. -EBADMSG: no sender that speaks as we (self) do.
+ */
+int ripc__verbs_sender(const struct verbs_addr *self, const struct ibv_wc *wc,
+		const uint8_t *bytes, struct verbs_addr *sender, bool *is_setup);
+/* For ripc__verbs_is_recent(): addr is the rest. */
+void ripc__verbs_sender_note(const struct verbs_addr *self, const struct ibv_wc *wc,
+		const uint8_t *bytes, struct verbs_sender *sender);
+/*
+ * Is this one more datagram for core from the same sender? Its bytes that name the sender are
+ * equal.
+ */
+bool ripc__verbs_is_recent(const struct verbs_addr *self, const struct verbs_sender *recent,
+		const struct ibv_wc *wc, const uint8_t *bytes);
+bool ripc__verbs_is_v4(const uint8_t gid[16]);
+/* The GID of those who hear a number, on a network of IPv4; and is this GID of that kind? */
+void ripc__verbs_many_gid(uint64_t number, uint8_t gid[16]);
+bool ripc__verbs_is_many(const uint8_t gid[16]);
+/* Was a received datagram sent to such a GID? Its routing header. */
+bool ripc__verbs_is_to_many(const uint8_t *grh);
+void ripc__verbs_setup_encode(const struct verbs_setup *setup, uint8_t bytes[VERBS_SETUP_LEN]);
+int ripc__verbs_setup_decode(const uint8_t *bytes, size_t len, struct verbs_setup *setup);
+/* Attributes of the way to it from this device, for address handles and queue pairs. */
+void ripc__verbs_addr_attr(const struct ripc__rdma_device *rdma, const struct verbs_addr *addr,
+		struct ibv_ah_attr *attr);
+
+/* ---- verbs ------------------------------------------------------------------------------- */
+
+/*
+ * What the files of the verbs backend share: a device and its port (docs/protocol.md has the
+ * bytes).
+ *
+ * Datagrams of all partners go by one UD queue pair. An end that wants to read the other's memory
+ * builds a reliable queue pair for it, and asks the other end, by datagrams, to build one that
+ * answers. So a link has up to two of them, for either direction, and there is never a question of
+ * who calls whom. Both only stand while they are used.
+ */
+
+#define VERBS_RING        512u  /* receive buffers, unless verbs.receives says otherwise */
+#define VERBS_SENDS       128u  /* datagrams posted and not yet completed */
+#define VERBS_SIGNALLED   32u   /* one in so many */
+#define VERBS_BATCH       32u   /* completions taken, datagrams posted at once */
+#define VERBS_CONNECTIONS 64u   /* queue pairs, unless verbs.connections says otherwise */
+#define VERBS_NUMBERS     64u   /* heard of datagrams to many; a socket mostly joins 20 groups */
+
+#define VERBS_WR_MANY (1ull << 61) /* in the wr_id of receives of datagrams to many */
+
+struct verbs_device {
+	struct ripc__rdma_device rdma;
+	struct ripc__rdma_keys keys;
+	uint32_t connections, receives;
+};
+
+/* Copies of what is being sent. */
+struct verbs_sends {
+	struct ripc__buffers *buffers;
+	struct ibv_mr *mr;
+	struct ibv_ah *self;       /* the way to ourselves, when the port closes */
+	struct ibv_cq *cq;         /* has no event: nobody is woken by it */
+	uint32_t head, tail;       /* posted and completed so far, modulo 2^32 */
+	uint32_t unsignalled;
+	uint32_t inline_max;       /* bytes that need no buffer */
+	struct ibv_send_wr wr[VERBS_BATCH]; /* of the list that is posted next; what never */
+	struct ibv_sge pieces[VERBS_BATCH]; /* changes is in them */
+};
+
+/* What is heard of datagrams to many, by a queue pair whose Q_Key all know (send.c). */
+struct verbs_many {
+	struct ibv_qp *qp;         /* NULL: it is not there, or cannot be brought back */
+	struct ripc__rdma_ring ring; /* ring and fd: if is_open */
+	int fd;                    /* the socket by which the kernel and switches know of it */
+	uint32_t n_numbers;
+	uint64_t numbers[VERBS_NUMBERS];
+	uint32_t mask;             /* of our IPv4 network; 0: not known */
+	uint32_t failures;         /* of qp */
+	bool is_open;
+	bool failed;               /* qp has, and is not brought back */
+};
+
+struct verbs_port {
+	struct verbs_device dev;
+	struct ripc__rdma_device *rdma;  /* of dev */
+	struct ibv_comp_channel *channel;
+	struct ibv_cq *cq;         /* receives, and reads */
+	struct ibv_qp *qp;
+	struct ripc__rdma_ring ring;
+	struct verbs_many many;
+	struct verbs_sends sends;
+	struct ripc__rdma_reads reads;
+	struct ripc__rdma_worker *worker;
+	uint32_t mtu_bytes;        /* of a datagram with its preamble */
+	struct verbs_addr self;
+	uint8_t secret[16];        /* of hashes and nonces */
+	uint64_t counter;
+	int epoll_fd;              /* the channel, and */
+	struct ripc__sleeper others; /* timer, helper threads, device, wake */
+	int wake_fd;
+	uint64_t due_us;           /* when links must be looked at; UINT64_MAX: never */
+	bool armed;                /* the next completion is told by the channel */
+	bool waited;               /* wait has looked at the descriptors since they were last */
+	bool others_ready;         /* others was readable then */
+	bool deaf;                 /* nothing is told any more; only of who polls or waits */
+	bool no_more;              /* closing: no new connections */
+	bool failed;               /* the datagram queue pair: it is brought back, */
+	uint64_t revive_us;        /* not before */
+	uint64_t failed_us;        /* when it failed last */
+	uint32_t failures;         /* in quick succession, */
+	uint32_t downs;            /* since the port lost its link for so many times */
+	uint32_t moves;            /* of rdma, that self.gid and the paths follow */
+	uint32_t unacked;          /* events of the channel */
+	uint32_t polls;
+	struct list paths, paths_used, links;
+	struct ripc__map paths_by_gid, links_by_addr;
+	uint32_t n_paths_unused, n_parked;
+	uint32_t n_pairs;          /* that exist, or are being made or destroyed */
+	struct list opened;        /* struct ripc__rdma_opening that have ended */
+	uint32_t opening;          /* the last number given to one */
+	uint32_t at, n_wcs;        /* completions taken and not yet looked at */
+	struct ibv_wc wcs[VERBS_BATCH];
+	struct ripc__addr from[RIPC_EVENTS_MAX]; /* of the last poll's events */
+	struct verbs_sender recent; /* whose datagram was handed over last */
+};
+
+/* Links must be looked at then, at the latest. */
+static inline void ripc__verbs_due_at(struct verbs_port *port, uint64_t at_us)
+{
+	port->due_us = at_us < port->due_us ? at_us : port->due_us;
+}
+
+/* ---- qp ---------------------------------------------------------------------------------- */
+
+/* The datagram queue pair of a port. */
+
+int ripc__verbs_qp_open(struct verbs_port *port);
+/* Takes a queue pair from the beginning to where it sends and receives. */
+int ripc__verbs_qp_activate(const struct verbs_port *port, struct ibv_qp *qp, uint32_t qkey);
+/* A completion says that the queue pair has failed. */
+void ripc__verbs_qp_failed(struct verbs_port *port);
+/* The queue pair has failed: brings it back, if that can be done now. */
+void ripc__verbs_qp_revive(struct verbs_port *port);
+
+/* ---- pair -------------------------------------------------------------------------------- */
+
+/* A reliable queue pair, at one end of a connection. */
+
+enum verbs_pair_state {
+	VERBS_NONE,
+	VERBS_BUILDING,   /* a helper thread makes it */
+	VERBS_ASKING,     /* client: waits for the reply */
+	VERBS_CONNECTING, /* client: a helper thread gets it ready */
+	VERBS_READY,
+	VERBS_FLUSHING,   /* client: waits for what was posted to complete */
+	VERBS_DESTROYING, /* a helper thread destroys it */
+};
+
+struct verbs_pair {
+	struct ripc__rdma_job job;
+	void (*done)(struct verbs_pair *pair); /* with the job */
+	struct verbs_link *link;
+	enum verbs_pair_state state;
+	bool is_server;
+	bool unwanted;        /* destroy it as soon as the helper thread is done */
+	struct ibv_qp *qp;
+	uint64_t nonce;       /* of this connection, drawn by the client */
+	uint64_t proof;       /* of the server: that it wants next; that the client gives back */
+	uint64_t due_us, until_us; /* ask again; give up */
+	uint32_t wait_us;
+	uint32_t psn;         /* of the client's first packet */
+	uint32_t remote_qpn;
+	uint8_t mtu, reads;   /* of the path; in flight at once */
+	int error;            /* of the job */
+};
+
+/* Each begins, for a helper thread; done is called when that is done. */
+void ripc__verbs_pair_build(struct verbs_pair *pair, void (*done)(struct verbs_pair *pair));
+/* Client: gets it ready. */
+void ripc__verbs_pair_connect(struct verbs_pair *pair, void (*done)(struct verbs_pair *pair));
+/* One that is being made is only marked as unwanted, and done is not called. */
+void ripc__verbs_pair_destroy(struct verbs_pair *pair, void (*done)(struct verbs_pair *pair));
+/* At once, by the caller. */
+void ripc__verbs_pair_drop(struct verbs_pair *pair);
+void ripc__verbs_pair_break(struct verbs_pair *pair);
+
+/* ---- path -------------------------------------------------------------------------------- */
+
+/* Ways to other hosts, and what core keeps for a partner there. */
+
+/* The way to a port of another host, for all partners there. */
+struct verbs_path {
+	struct ripc__rdma_job job;
+	struct list node;       /* port->paths, least recently used first; or ->paths_used */
+	struct list waiting;    /* struct ripc__rdma_opening */
+	struct list parked;     /* struct verbs_parked */
+	struct verbs_port *port;
+	uint64_t key;           /* in port->paths_by_gid */
+	uint64_t since_us;      /* when it was resolved, or was not; 0: must be resolved */
+	struct ibv_ah_attr attr;
+	struct ibv_ah *ah;      /* NULL: not resolved */
+	uint32_t sent;          /* sends.head after the last one by it */
+	struct ibv_ah *old_ah;  /* that it takes the place of, or NULL; and the same of that */
+	uint32_t old_sent;
+	uint32_t users;
+	int error;              /* of the last attempt */
+	bool busy;              /* a helper thread looks for it, and there is none yet */
+	bool renewing;          /* a helper thread looks for it again; with these: */
+	struct ibv_ah_attr job_attr;
+	struct ibv_ah *job_ah;
+	int job_error;
+};
+
+/* What core keeps for a partner. */
+struct verbs_peer {
+	struct verbs_path *path;
+	uint32_t opening; /* the number of its struct ripc__rdma_opening, or of one that was */
+	uint32_t qpn, qkey;
+	uint8_t mtu;
+};
+
+/* One more user. -EINPROGRESS: it is there, and will be resolved. Other errors: it is not. */
+int ripc__verbs_path_get(struct verbs_port *port, const struct verbs_addr *addr,
+		struct verbs_path **path);
+void ripc__verbs_path_put(struct verbs_path *path);
+void ripc__verbs_paths_close(struct verbs_port *port);
+/* Somebody there does not answer. */
+void ripc__verbs_path_doubt(struct verbs_path *path);
+/* Our own address has changed: all ways are looked for again, from the new one. */
+void ripc__verbs_paths_move(struct verbs_port *port);
+/* Looks for a way again that is old. */
+void ripc__verbs_paths_run(struct verbs_port *port);
+
+/* ---- link -------------------------------------------------------------------------------- */
+
+/* Partners with which memory is shared. */
+
+struct verbs_link {
+	struct list node;     /* port->links: least recently used first */
+	struct verbs_port *port;
+	uint64_t key;         /* in port->links_by_addr */
+	struct verbs_addr remote;
+	struct verbs_path *path;
+	struct ripc__rdma_space *space;
+	struct ripc__rdma_flow flow;
+	struct verbs_pair client, server;
+	uint64_t used_us;     /* when it was last needed */
+	uint64_t hold_us;     /* no new attempt before */
+	uint64_t stalled_us;  /* since when no read has ended; 0: it is not known */
+};
+
+/* The link to a partner; made if need be. */
+int ripc__verbs_link_get(struct verbs_port *port, const struct verbs_addr *remote,
+		struct verbs_link **link);
+void ripc__verbs_links_close(struct verbs_port *port);
+/* A message about a connection came. */
+void ripc__verbs_setup_came(struct verbs_port *port, const struct verbs_addr *from,
+		const struct verbs_setup *setup);
+/* A read or a write was taken, or ended where it was posted: it may need a connection. */
+void ripc__verbs_link_taken(struct verbs_link *link);
+/* A read has ended by a completion. */
+void ripc__verbs_link_completed(struct verbs_link *link);
+/* Asks again, gives up, closes what is idle; sets port->due_us. */
+void ripc__verbs_links_run(struct verbs_port *port, uint64_t now_us);
+/* The memory of this space could not be taken back: all links that can reach it are stopped. */
+void ripc__verbs_links_stop(struct verbs_port *port, const struct ripc__rdma_space *space);
+
+/* ---- route ------------------------------------------------------------------------------- */
+
+/* Partners as core knows them. */
+
+int ripc__verbs_port_addr(void *port, uint8_t blob[RIPC_ADDR_MAX]);
+int ripc__verbs_addr_choose(void *port, const uint8_t *blob, size_t len, const uint8_t host[16],
+		struct ripc__addr *addr);
+int ripc__verbs_peer_open(void *port, void *peer, const struct ripc__addr *addr);
+void ripc__verbs_peer_close(void *port, void *peer);
+void ripc__verbs_where(void *port, const void *peer, struct ripc__where *where);
+bool ripc__verbs_peer_matches(void *port, const void *peer, const struct ripc__addr *from);
+/* What core keeps, as an address. */
+void ripc__verbs_peer_where(const struct verbs_port *port, const struct verbs_peer *peer,
+		struct verbs_addr *addr);
+int ripc__verbs_mem_reg(void *port, void *peer, void *mem, size_t len, bool source, void **region);
+void ripc__verbs_mem_dereg(void *port, void *region);
+int ripc__verbs_mem_open(void *port, void *peer, void *mem, size_t len, bool writable,
+		struct ripc__key *key);
+int ripc__verbs_mem_close(void *port, const struct ripc__key *key, enum ripc__closing how,
+		uint64_t cookie);
+int ripc__verbs_move(void *port, void *peer, const struct ripc__move *move);
+
+/* ---- send -------------------------------------------------------------------------------- */
+
+/* Sending datagrams. */
+
+/* An answer to a stranger, until the way to it is found. */
+struct verbs_parked {
+	struct list node; /* path->parked */
+	uint32_t qpn, qkey, len;
+	uint8_t bytes[];
+};
+
+int ripc__verbs_sends_open(struct verbs_port *port);
+void ripc__verbs_sends_close(struct verbs_port *port);
+uint32_t ripc__verbs_peer_mtu(void *port, void *peer);
+int ripc__verbs_send(void *port, void *peer, const struct ripc__tx *tx, uint32_t n);
+/* Takes note of sends that have ended. */
+void ripc__verbs_sends_look(struct verbs_port *port);
+/* Lets what was sent last go out. May take some milliseconds. */
+void ripc__verbs_sends_finish(struct verbs_port *port);
+/* The way was found, or not: what was parked goes. */
+void ripc__verbs_parked_send(struct verbs_path *path);
+/* Best effort; it is repeated, or its loss is noticed. */
+void ripc__verbs_setup_send(struct verbs_link *link, const struct verbs_setup *setup);
+
+/* ---- many -------------------------------------------------------------------------------- */
+
+/* One datagram to many. */
+
+int ripc__verbs_many_open(void *port, void *peer, const void *partner, uint64_t number);
+int ripc__verbs_many_hear(void *port, const void *partner, uint64_t number);
+void ripc__verbs_many_ignore(void *port, uint64_t number);
+void ripc__verbs_many_close(struct verbs_port *port);
+/* A receive has failed, and with it its queue pair; brings that back, if that can be done now. */
+void ripc__verbs_many_failed(struct verbs_port *port);
+void ripc__verbs_many_revive(struct verbs_port *port);
+
+/* ---- poll -------------------------------------------------------------------------------- */
+
+/* Receiving, the ends of reads, and sleeping. */
+
+int ripc__verbs_poll(void *port, struct ripc__event *events, uint32_t n, bool all);
+int ripc__verbs_wait_open(struct verbs_port *port);
+void ripc__verbs_wait_close(struct verbs_port *port);
+int ripc__verbs_wait_arm(void *port);
+void ripc__verbs_wait(void *port);
+void ripc__verbs_wake(void *port);
+
+#endif

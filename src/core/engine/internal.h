@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the files of core/engine share: no other room includes this. */
+#ifndef RIPC_ENGINE_INTERNAL_H
+#define RIPC_ENGINE_INTERNAL_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/objects.h"
+#include "util/list.h"
+#include "util/system/thread.h"
+
+struct device;
+struct ripc__event;
+struct ripc_context;
+struct signals;
+struct wire_packet;
+
+/* ---- enter ------------------------------------------------------------------------------- */
+
+/* Entering calls. */
+
+/* A thread that waits. */
+struct waiter {
+	struct list node;
+	bool (*ready)(void *arg);
+	void *arg;
+	struct ripc__sleep sleep;
+	_Atomic uint32_t *wakes; /* end the wait early (wait.h); NULL: no wake does */
+	struct signals *signals; /* held back while the thread is awake; NULL: they end no wait */
+	bool asleep_beside, asleep_on_port, signalled;
+};
+
+/*
+ * Enters a call: takes the lock and reads the clock. -EOWNERDEAD in a forked child, -ESHUTDOWN in a
+ * closed context.
+ */
+int ripc__enter(struct ripc_context *ctx);
+/* As ripc__enter(), for calls that neither measure nor wait: ctx->now_us may be some us old. */
+int ripc__enter_hastily(struct ripc_context *ctx);
+/* The same for calls in a service: -ESHUTDOWN, too, if the service is closed. */
+int ripc__enter_in(const struct ripc_service *service);
+int ripc__enter_in_hastily(const struct ripc_service *service);
+void ripc__leave(struct ripc_context *ctx);
+/*
+ * As ripc__enter() and ripc__leave(), for calls that may also be made in a closed context. The
+ * caller has a message or buffer of the context, and may free it in between: the context's memory
+ * stays until ripc__leave_late().
+ */
+void ripc__enter_late(struct ripc_context *ctx);
+void ripc__leave_late(struct ripc_context *ctx);
+/* For work that needs no time, and that changes nothing that a thread waits for. */
+void ripc__lock(struct ripc_context *ctx);
+void ripc__unlock(struct ripc_context *ctx);
+/* Takes the lock and reads the clock. */
+void ripc__lock_timely(struct ripc_context *ctx);
+/* A sleeper learns of timers that are due before the end of its sleep. */
+void ripc__wake_for_timers(struct ripc_context *ctx);
+/* The first partner came: a sleeper learns when it must wake to sweep idle partners. */
+void ripc__wake_for_sweep(struct ripc_context *ctx);
+uint64_t ripc__next_deadline(struct ripc_context *ctx);
+void ripc__clock_read(struct ripc_context *ctx);
+/* Ends the sleep of waiting calls that are ready. */
+void ripc__wake_ready(struct ripc_context *ctx);
+/* Is the waiter ready, or must it end before? */
+bool ripc__waiter_is_done(const struct waiter *waiter);
+/* Ends the reader's sleep. */
+void ripc__kick_reader(struct ripc_context *ctx);
+
+/* Grows with each look at the ports by a call; can be read without the lock. */
+static inline uint64_t ripc__activity(struct ripc_context *ctx)
+{
+	return atomic_load_explicit(&ctx->activity, memory_order_relaxed);
+}
+
+/* Only with the lock; without the lock the count may only be read. */
+static inline void ripc__activity_count(struct ripc_context *ctx)
+{
+	atomic_store_explicit(&ctx->activity, ripc__activity(ctx) + 1, memory_order_relaxed);
+}
+
+/* ---- input ------------------------------------------------------------------------------- */
+
+/* Received packets on their way to the object that they are for. */
+
+void ripc__input(struct ripc_context *ctx, struct device *device, const struct ripc__event *event);
+/* One event that is not a datagram. */
+void ripc__input_event(struct ripc_context *ctx, struct device *device,
+		const struct ripc__event *event);
+
+/* ---- keyed ------------------------------------------------------------------------------- */
+
+/* The effect on partners of a handshake that ends, and of rights that change. */
+
+/* event: RIPC_EV_PEER of a sealed network. */
+void ripc__handshake_ended(struct ripc_context *ctx, struct device *device,
+		const struct ripc__event *event);
+/*
+ * The directory of keys has changed, or a right has ended. A partner whose key may not be its ID
+ * any more is lost when the next handshake has ended: until then it may send nothing but replies.
+ */
+void ripc__rights_changed(struct ripc_context *ctx);
+
+/* ---- strangers --------------------------------------------------------------------------- */
+
+/* Answers to packets of strangers; no answer is longer than the packet that it answers. */
+
+/* GONE: the addressed incarnation is not here. */
+void ripc__answer_gone(struct ripc_context *ctx, struct device *device,
+		const struct wire_packet *packet, const struct ripc__event *event);
+/* RETRY: say hello, with this proof. */
+void ripc__answer_retry(struct ripc_context *ctx, struct device *device,
+		const struct wire_packet *packet, const struct ripc__event *event);
+/* ABORT: the sender of this packet may not have its ID, or may not send to this service. */
+void ripc__answer_refused(struct ripc_context *ctx, struct device *device,
+		const struct wire_packet *packet, const struct ripc__event *event);
+/* ABORT: the packet has another version of the protocol. */
+void ripc__answer_version(struct ripc_context *ctx, struct device *device,
+		const struct wire_packet *packet, const struct ripc__event *event);
+
+#endif

@@ -1,0 +1,562 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the files of core/keys share: no other room includes this. */
+#ifndef RIPC_KEYS_INTERNAL_H
+#define RIPC_KEYS_INTERNAL_H
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "core/base/budget.h"
+#include "core/memory/secret.h"
+#include "core/net/backend.h"
+#include "core/net/crypto.h"
+#include "dir.h"
+#include "util/bytes.h"
+#include "util/list.h"
+#include "util/map.h"
+#include "util/timers.h"
+
+struct handshake;
+struct member;
+struct ripc_context;
+struct sealed_port;
+
+/* ---- session ----------------------------------------------------------------------------- */
+
+/*
+ * Sessions: the keys of one handshake seal the datagrams of two contexts. Each datagram carries a
+ * counter, which is its nonce. The receiver takes each counter once, and no counter that is 1,024
+ * or more behind the highest.
+ *
+ * A context has a session or two for each partner, so a session is small: the replay window is a
+ * word as long as all counters that left the word have come. The first one that has not makes the
+ * window a ring of 1,024 bits.
+ */
+
+#define REJECT_COUNT   (1u << 25) /* datagrams that one session seals at most */
+
+#define SEALED_HEADER  16u /* kind, the receiver's index, the counter */
+#define SEALED_EXTRA   (SEALED_HEADER + RIPC_TAG_LEN) /* SEALED_BYTES of sealed.h */
+#define REPLAY_WINDOW  1024u
+#define REPLAY_WORDS   (REPLAY_WINDOW / 64 + 1)
+#define SESSION_SLOTS  32u /* keyed ciphers that are kept, for each direction */
+
+struct session {
+	struct member *member;
+	union {
+		uint64_t missing; /* bit i: the counter i + 1 below next has not come */
+		uint64_t *ring;   /* is_ring: bit counter % 64 of word counter / 64: it came */
+	};
+	uint32_t sent;       /* the next datagram's counter */
+	uint32_t next;       /* one above the highest counter that came */
+	uint32_t born_ms, used_ms; /* when it was made; when we began to seal with it */
+	uint32_t index, their_index;
+	uint32_t their_reset; /* the first bytes of what an UNKNOWN about this session must show */
+	uint8_t cipher;      /* enum ripc__cipher */
+	uint8_t slots[2];    /* the slots that its ciphers last had: sealing, unsealing */
+	bool is_initiator : 1, is_ring : 1;
+	bool is_lost : 1;    /* an UNKNOWN has shown that the other end has lost it */
+	uint8_t doubts : 3;  /* UNKNOWNs without proof since the last hint to core */
+	uint8_t keys[];      /* to seal, then to unseal: ripc__cipher_key_len() bytes each */
+};
+
+static inline uint32_t ripc__cipher_key_len(uint8_t cipher)
+{
+	return cipher == RIPC_AES_128_GCM ? 16 : 32;
+}
+
+/* The ciphers of recent sessions, with their keys; ciphers of others are keyed when needed. */
+struct ciphers {
+	struct cipher_box *box;
+	struct secret_memory memory; /* of sessions and handshakes */
+	struct cipher_slot {
+		const struct session *session; /* that it has the key of, or NULL */
+		void *aead;
+		uint8_t cipher;
+	} slots[2][SESSION_SLOTS];
+	uint32_t next[2];
+};
+
+/*
+ * Makes a session of this cipher; its other fields are zero. The first bytes of the keys are the
+ * session's. NULL: no memory.
+ */
+struct session *ripc__session_alloc(struct ciphers *ciphers, uint8_t cipher,
+		const uint8_t send_key[32], const uint8_t receive_key[32]);
+/* Wipes and frees it. */
+void ripc__session_free(struct ciphers *ciphers, struct session *session);
+
+/* May a datagram with this counter still come? Changes nothing. */
+bool ripc__replay_allows(const struct session *session, uint64_t counter);
+/*
+ * A datagram with this counter has come, and was authentic. Without memory for a ring the counters
+ * that have left the word count as come.
+ */
+void ripc__replay_note(struct session *session, uint64_t counter);
+
+/*
+ * Seals one datagram into out: header, ciphertext, tag. out has room for SEALED_EXTRA bytes more
+ * than in. Uses up a counter. -ENOMEM; -EKEYEXPIRED: the session has sealed REJECT_COUNT datagrams.
+ */
+int ripc__session_seal(struct ciphers *ciphers, struct session *session, const struct iovec *in,
+		uint32_t n, uint8_t *out);
+/*
+ * Unseals a datagram in place: the plaintext begins SEALED_HEADER bytes after the datagram's start,
+ * and is SEALED_EXTRA bytes shorter. -EALREADY: the datagram came before, or comes too late;
+ * -EKEYREJECTED: it is forged.
+ */
+int ripc__session_unseal(struct ciphers *ciphers, struct session *session, uint8_t *bytes,
+		uint32_t len);
+void ripc__ciphers_free(struct ciphers *ciphers);
+
+/* ---- member ------------------------------------------------------------------------------ */
+
+/*
+ * Members: the contexts with keys that we know, by static key and incarnation, and their sessions.
+ * A member lives while a route leads to it, and for a while after that.
+ *
+ * A member's session current seals. The session next was made by a handshake that the member began.
+ * It becomes current when the first datagram sealed with it comes: the datagram proves that the
+ * member has the keys. The session previous still unseals datagrams that are on their way.
+ */
+
+#define SEALED_NETS 8u /* networks of one context, at most */
+
+/* A network whose datagrams are sealed, and what is around it (sealed.c). */
+struct sealed_net {
+	struct seal *seal;
+	const struct ripc__backend *inner;
+	struct ripc__backend ops;   /* the table of the sealed network */
+	struct sealed_port *port;   /* the port, while it is open; else NULL */
+	void *inner_port;           /* the port of the inner network, then */
+};
+
+#define MEMBERS_IDLE 4096u /* members to which no route leads */
+#define REKEY_MS     120000u     /* age of a session at which new keys are made */
+#define REJECT_MS    240000u     /* age of a session at which it is of no use any more */
+#define REKEY_COUNT  (1u << 24)  /* the first of the two limits in datagrams */
+#define REFUSED_MS   5000u       /* a member that was refused is not tried again before */
+#define INITS_SEEN   16384u /* INITs of one period that are remembered; inits allows fewer */
+#define PROOFS       256u        /* address proofs that are kept; they are good for seconds */
+
+#define SAID_US      5000000u    /* a member that lacks a right is not spoken of again before */
+#define SAID         16u         /* members that were spoken of, which are kept */
+#define ROUTES_MAX   ((1u << 16) - 1)
+
+/* Small, as there is one for each partner. */
+struct member {
+	struct list node;       /* seal->idle, or seal->used: least recently used first */
+	struct member *opened;  /* due: the next one of seal->opened, or NULL */
+	uint64_t name;          /* in seal->members, and in addresses: a hash of key and context */
+	uint64_t context;
+	uint8_t key[32];
+	struct session *current;
+	struct rights *rights;  /* the rights that it has shown; NULL: none */
+	uint64_t stamp;         /* of its last handshake */
+	uint32_t previous, next; /* sessions, by their index; 0: none */
+	uint32_t handshake;     /* ours, on its way, by its index; 0: none */
+	uint32_t routes : 16;
+	uint32_t net : 3;       /* of seal->nets: by which it was last met */
+	bool is_refused : 1;    /* lately */
+	bool is_elsewhere : 1;  /* is_refused: because another context lives at its address */
+	bool is_stale : 1;      /* our keys, or what we know of others', have changed since */
+	bool is_admitted : 1;   /* a handshake with it has ended well, and it has some right */
+	uint32_t due : 8;       /* a bit for each network by which core must be told of error */
+	bool lacks : 1;         /* since its session came into use, a send lacked a right */
+	bool is_unanswered : 1; /* lately one of our handshakes was, though there is a session */
+	uint16_t refused_ms;    /* when a handshake was refused, by us or by it, or not answered */
+	uint8_t errors[];       /* 0, or a positive errno; of each network of the context */
+};
+
+/* The keys that follow from a secret of the deployment. */
+struct secret_keys {
+	uint8_t psk[32], handshake_key[32], record_key[32];
+};
+
+/* The state of a context with keys: one per context, made before the devices. */
+struct seal {
+	struct ripc_context *ctx;
+	struct sealed_net nets[SEALED_NETS];
+	uint32_t n_nets;
+	struct cipher_box box;
+	struct key_dir dir;
+	struct ciphers ciphers;
+	struct secret_keys secrets[SECRETS]; /* of each secret of dir; dir.n_secrets */
+	uint64_t private_bits;
+	struct rights rights;       /* our own */
+	uint32_t n_faulty;          /* capabilities of ours that do not count */
+	struct ripc__map sessions, handshakes; /* by index */
+	struct ripc__map members;              /* by name */
+	struct list idle, used;                /* members */
+	struct list under_way;                 /* our handshakes */
+	struct member *opened, **opened_end; /* first come first; where the next one goes */
+	struct {
+		uint64_t name, proof;
+	} proofs[PROOFS];           /* the last ones of members */
+	uint32_t n_proofs;          /* that were kept, the forgotten ones among them */
+	uint32_t n_idle;
+	uint32_t secret;            /* of secrets: with which the handshake at hand is made */
+	uint64_t last_stamp;
+	struct budget inits;        /* limits the handshakes of others that we compute */
+	struct {
+		uint64_t period;    /* of address proofs */
+		struct ripc__map macs;
+	} inits_seen[2];            /* INITs that were computed, by the first bytes of their MACs */
+	struct budget unknowns;     /* limits the sessions that we look for */
+	struct bucket quotes;       /* the same for what the network quotes */
+	struct {
+		uint64_t name, us;  /* of a member; when a log line spoke of a right it lacks */
+	} said[SAID];               /* by name */
+	struct ripc__timer sweep, look; /* look: at the directory of keys */
+	struct ripc__timer rights_end;  /* when the next right ends, if that is before the look */
+};
+
+/* The member with this key and context; a new one is made. NULL: no memory. */
+struct member *ripc__member_get(struct seal *seal, const uint8_t key[32], uint64_t context);
+struct member *ripc__member_by_name(const struct seal *seal, uint64_t name);
+/* The member to which an address or a route of the sealed network (sealed.c) leads; NULL: none. */
+struct member *ripc__sealed_member(const struct seal *seal, const struct ripc__addr *addr);
+struct member *ripc__sealed_member_of(const void *route);
+/* The last address proof that the member gave us; 0: none is known. */
+uint64_t ripc__member_proof(const struct seal *seal, const struct member *member);
+void ripc__member_proof_keep(struct seal *seal, const struct member *member, uint64_t proof);
+/* A handshake with the member was refused. Was it lately? */
+void ripc__member_refuse(struct seal *seal, struct member *member, bool is_elsewhere);
+bool ripc__member_is_refused(const struct seal *seal, const struct member *member);
+/* A handshake with the member was not answered, though there is a session. Was it lately? */
+void ripc__member_unanswered(struct seal *seal, struct member *member);
+bool ripc__member_is_unanswered(const struct seal *seal, const struct member *member);
+/* A route leads to the member; a route leads there no more. */
+void ripc__member_hold(struct seal *seal, struct member *member);
+void ripc__member_drop(struct seal *seal, struct member *member);
+/* Does the member have a session that can seal now? */
+bool ripc__member_is_ready(const struct seal *seal, const struct member *member);
+/* Draws an index that no session and no handshake has. */
+uint32_t ripc__index_draw(struct seal *seal);
+uint32_t ripc__session_age_ms(const struct seal *seal, const struct session *session);
+/* For how long we have sealed with the session. */
+uint32_t ripc__session_used_ms(const struct seal *seal, const struct session *session);
+/* Makes a session; both ends have its keys. NULL: no memory. */
+struct session *ripc__session_make(struct seal *seal, struct member *member, uint32_t index,
+		uint8_t cipher, const struct noise_keys *keys, bool is_initiator);
+struct session *ripc__session_by(const struct seal *seal, uint32_t index);
+/* Ends a session of its member; NULL: nothing. */
+void ripc__session_end(struct seal *seal, struct session *session);
+void ripc__sessions_end(struct seal *seal, struct member *member);
+/* The session takes the place of the current one, which still unseals. */
+void ripc__session_use(struct seal *seal, struct session *session);
+/* A datagram came that this session sealed: if the session is next, it becomes current. */
+void ripc__session_confirm(struct sealed_net *net, struct session *session);
+static inline uint32_t sealed_net_nth(const struct sealed_net *net)
+{
+	return (uint32_t)(net - net->seal->nets);
+}
+static inline uint8_t sealed_net_bit(const struct sealed_net *net)
+{
+	return (uint8_t)(1u << sealed_net_nth(net));
+}
+/* A handshake with the member has ended well (status 0), or failed: core must be told. */
+void ripc__member_tell(struct sealed_net *net, struct member *member, int status);
+/* The same of all networks that have a bit in nets. */
+void ripc__member_tell_all(struct seal *seal, struct member *member, uint8_t nets, int status);
+/* Core has been told all of the member at *at: it leaves seal->opened. */
+void ripc__opened_remove(struct seal *seal, struct member **at);
+void ripc__members_open(struct seal *seal);
+void ripc__members_close(struct seal *seal);
+
+/* ---- grants ------------------------------------------------------------------------------ */
+
+/* The rights that a member has shown, and whether they are enough for a message. */
+
+/*
+ * The n capabilities that a member shows in a handshake become its rights from now on. 0; -EACCES:
+ * none of them counts, and the member keeps its old rights; -ENOMEM.
+ */
+int ripc__grants_take(struct sealed_net *net, struct member *member, const uint8_t *capabilities,
+		uint32_t n, const struct ripc__addr *from);
+/*
+ * Our own rights by this directory, as others see them. Says which of our capabilities do not
+ * count, once. -ENOMEM: the rights are as before.
+ */
+int ripc__grants_own(struct seal *seal, const struct key_dir *dir);
+/* May we be this service? */
+bool ripc__grants_are_ours(const struct seal *seal, uint64_t id);
+/* Is the key of the member revoked? Then a sentence says so. */
+bool ripc__grants_are_revoked(struct sealed_net *net, const struct member *member,
+		const struct ripc__addr *at);
+/* We refused the member, or the member refused us: its sessions end, and core is told. */
+void ripc__grants_lose(struct sealed_net *net, struct member *member);
+/*
+ * Has the member shown its rights since we have an authority? A member that was admitted before has
+ * yet to, in its next handshake.
+ */
+bool ripc__grants_are_known(const struct seal *seal, const struct member *member);
+/* Sets the timer for the end of a right, unless it is set for an earlier time. */
+void ripc__grants_await_end(struct seal *seal, uint64_t end_s);
+/* The time at which the next right ends, of ours or of a member; UINT64_MAX: never. Seconds. */
+uint64_t ripc__grants_end_s(const struct seal *seal);
+/* May the member be that service? */
+bool ripc__grants_let_be(const struct seal *seal, const struct member *member, uint64_t id);
+/* May the member be service from, and send to our service to? */
+bool ripc__grants_let_in(const struct seal *seal, const struct member *member, uint64_t from,
+		uint64_t to);
+/*
+ * May the member be service to, and may we be service from and send to it? NULL: yes; else a text
+ * that names the missing right.
+ */
+const char *ripc__grants_lack(const struct seal *seal, const struct member *member, uint64_t from,
+		uint64_t to);
+
+/* ---- handshake --------------------------------------------------------------------------- */
+
+/*
+ * Handshakes: how they begin, are answered, and are given up (docs/protocol.md, Handshake). A
+ * handshake that succeeds ends in a session of a member.
+ */
+
+/* A handshake that we have begun. */
+struct handshake {
+	struct ripc__timer timer;
+	struct list node;          /* of seal->under_way */
+	struct member *member;
+	struct noise noise;
+	struct sealed_net *net;    /* by which it goes now */
+	uint8_t nets;              /* by which routes wait for it: a bit for each */
+	struct ripc__addr at;      /* the address of the member in the inner network */
+	uint64_t began_us, wait_us, proof_us;
+	uint64_t proof;            /* the address proof that INIT shows; 0: none */
+	uint8_t mac[16];           /* of the last INIT: a PROOF must show it */
+	uint64_t hinted_us;        /* when a hint came that nobody listens there; 0: no hint */
+	uint32_t index;
+	int thrown;                /* whether the last datagram could be sent there */
+};
+
+/* Begins a handshake, or goes on with one under way. -ENOMEM; -EACCES: refused a moment ago. */
+int ripc__handshake_begin(struct sealed_net *net, struct member *member,
+		const struct ripc__addr *at);
+/* Our capabilities have changed: each handshake under way sends INIT again, with the new ones. */
+void ripc__handshakes_renew(struct seal *seal);
+/* There is a way to the address (status 0), or none: for handshakes that go there. */
+void ripc__handshakes_way(struct sealed_net *net, const struct ripc__addr *at, int status);
+/* The member gives us an address proof: for the handshake on its way, and the next ones. */
+void ripc__handshake_proof(struct seal *seal, struct member *member, uint64_t proof);
+void ripc__handshake_end(struct seal *seal, struct member *member);
+/*
+ * A datagram of a handshake came; bytes may be overwritten. Returns a member that seems to have
+ * lost our session with it: core should ask. Else NULL.
+ */
+const struct member *ripc__handshake_input(struct sealed_net *net, uint8_t *bytes, uint32_t len,
+		const struct ripc__addr *from);
+/* A DATA came whose index has no session: answers with UNKNOWN. */
+void ripc__unknown_answer(struct sealed_net *net, const uint8_t *bytes,
+		const struct ripc__addr *from);
+/* An ICMP message quotes a datagram: the member to which it was sent lately, or NULL. */
+struct member *ripc__handshake_quoted(struct seal *seal, const uint8_t *quote, uint32_t len);
+/* Sends one datagram to an address. 0, or why it cannot be sent there. */
+int ripc__sealed_throw(struct sealed_net *net, const struct ripc__addr *to, const uint8_t *bytes,
+		uint32_t len);
+/* Sends an empty sealed datagram: it shows the member that the session works. */
+void ripc__sealed_confirm(struct sealed_net *net, struct member *member,
+		const struct ripc__addr *to);
+/* Logs a sentence for people, at most one a second in the long run. */
+void ripc__seal_say(struct sealed_net *net, const struct ripc__addr *from, const char *text);
+
+/* ---- sealed port ------------------------------------------------------------------------- */
+
+/* A port and a route of the sealed network, and those of the inner network behind them. */
+
+/* In front of the inner port, which begins at a multiple of 16. */
+struct sealed_port {
+	_Alignas(16) struct seal *seal;
+	struct sealed_net *net;
+	uint8_t *room;
+	struct ripc__addr from[RIPC_EVENTS_MAX]; /* of the events of one poll */
+};
+
+struct sealed_route {
+	_Alignas(16) struct member *member;
+};
+
+static inline void *inner_port(void *port)
+{
+	return (struct sealed_port *)port + 1;
+}
+
+static inline void *inner_route(void *route)
+{
+	return (struct sealed_route *)route + 1;
+}
+
+static inline struct sealed_net *net_of(const void *port)
+{
+	return ((const struct sealed_port *)port)->net;
+}
+
+static inline const struct ripc__backend *inner_of(const void *port)
+{
+	return net_of(port)->inner;
+}
+
+/* ---- datagram ---------------------------------------------------------------------------- */
+
+/*
+ * The bytes of sealed datagrams and of handshakes (docs/protocol.md, Sealed datagrams). No other
+ * file knows these bytes. All datagrams begin alike:
+ *
+ *   0 u8 0x92   1 u8 kind   2 u16 zero   4 u32 index
+ */
+
+#define SEALED_MAGIC 0x92u
+#define SEALED_MAC   16u
+
+enum sealed_kind {
+	SEALED_INIT = 1, /* message 1; index: the sender's */
+	SEALED_REPLY,    /* message 2; index: the receiver's */
+	SEALED_PROOF,    /* asks to come again with this address proof; index: the receiver's */
+	SEALED_DATA,     /* index: the receiver's */
+	SEALED_UNKNOWN,  /* a DATA came whose index has no session; index: as in that DATA */
+};
+
+/*
+ * INIT: 8 context   16 to_context   24 proof   32 message 1   then a MAC of all before. INIT has
+ * one length, with room for all capabilities, so no answer to it is longer.
+ */
+#define INIT_HEADER  32u
+#define INIT_PAYLOAD 24u
+#define INIT_SAID    (INIT_PAYLOAD + CAPABILITIES_MAX * CAPABILITY_LEN)
+#define INIT_LEN     (INIT_HEADER + NOISE_FIRST + INIT_SAID + SEALED_MAC)
+/* REPLY: 8 u32 the sender's index   12 zero   16 message 2   then a MAC. */
+#define REPLY_HEADER  16u
+#define REPLY_PAYLOAD 24u
+#define REPLY_LEN(n) (REPLY_HEADER + NOISE_SECOND + REPLY_PAYLOAD + (n) * CAPABILITY_LEN + \
+		SEALED_MAC)
+/*
+ * PROOF: 8 context (the initiator's)   16 proof   24 the MAC of that INIT   40 zero   then a MAC.
+ * The INIT that follows has at most 1.5 times its bytes.
+ */
+#define PROOF_HEADER (24u + SEALED_MAC)
+#define PROOF_LEN    (2 * INIT_LEN / 3)
+_Static_assert(INIT_LEN % 3 == 0, "PROOF_LEN");
+_Static_assert(REPLY_LEN(CAPABILITIES_MAX) <= INIT_LEN, "no answer is longer");
+/* UNKNOWN: 8 counter of that datagram   16 reset of its session   then a MAC. */
+#define UNKNOWN_LEN  (24u + SEALED_MAC)
+
+/* The payloads of message 1 and of message 2. */
+struct init_payload {
+	uint64_t stamp;      /* grows with each handshake of a context */
+	uint32_t index;      /* of the datagram's header, not of the payload */
+	bool has_fast_aes;
+	uint32_t n_capabilities;
+	uint64_t reset;      /* what UNKNOWN shows if the sender loses the session */
+};
+
+struct reply_payload {
+	uint32_t index;      /* the responder's, as in the header */
+	uint8_t cipher;
+	bool is_refused;     /* no capability counts: no session is made */
+	uint64_t context;    /* the responder's */
+	uint64_t reset;      /* as in init_payload */
+	uint32_t n_capabilities;
+};
+
+static inline void ripc__datagram_begin(uint8_t *bytes, enum sealed_kind kind, uint32_t index)
+{
+	bytes[0] = SEALED_MAGIC;
+	bytes[1] = (uint8_t)kind;
+	put16(bytes + 2, 0);
+	put32(bytes + 4, index);
+}
+
+/* Writing a payload leaves out the capabilities, which follow it; reading says 0 or -EBADMSG. */
+
+/* 0 u64 stamp   8 u8 fast AES   9 u8 n_capabilities   10 zero, 6 bytes   16 u64 reset */
+static inline void ripc__init_payload_encode(const struct init_payload *payload,
+		uint8_t bytes[INIT_PAYLOAD])
+{
+	memset(bytes, 0, INIT_PAYLOAD);
+	put64(bytes, payload->stamp);
+	bytes[8] = payload->has_fast_aes;
+	bytes[9] = (uint8_t)payload->n_capabilities;
+	put64(bytes + 16, payload->reset);
+}
+
+static inline bool ripc__is_zero(const uint8_t *bytes, size_t len)
+{
+	uint8_t any = 0;
+
+	for (size_t i = 0; i < len; i++)
+		any |= bytes[i];
+	return !any;
+}
+
+static inline int ripc__init_payload_decode(const uint8_t *bytes, size_t len,
+		struct init_payload *payload)
+{
+	size_t end;
+
+	if (len != INIT_SAID || bytes[8] > 1 || bytes[9] > CAPABILITIES_MAX ||
+			get16(bytes + 10) || get32(bytes + 12))
+		return -EBADMSG;
+	end = INIT_PAYLOAD + bytes[9] * CAPABILITY_LEN;
+	if (!ripc__is_zero(bytes + end, len - end))
+		return -EBADMSG;
+	payload->stamp = get64(bytes);
+	payload->has_fast_aes = bytes[8];
+	payload->n_capabilities = bytes[9];
+	payload->reset = get64(bytes + 16);
+	return 0;
+}
+
+/* 0 u32 index   4 u8 cipher   5 u8 refused   6 u8 n_capabilities   7 u8 zero   8 u64 context
+ * 16 u64 reset */
+static inline void ripc__reply_payload_encode(const struct reply_payload *payload,
+		uint8_t bytes[REPLY_PAYLOAD])
+{
+	memset(bytes, 0, REPLY_PAYLOAD);
+	put32(bytes, payload->index);
+	bytes[4] = payload->cipher;
+	bytes[5] = payload->is_refused;
+	bytes[6] = (uint8_t)payload->n_capabilities;
+	put64(bytes + 8, payload->context);
+	put64(bytes + 16, payload->reset);
+}
+
+static inline int ripc__reply_payload_decode(const uint8_t *bytes, size_t len,
+		struct reply_payload *payload)
+{
+	if (len < REPLY_PAYLOAD || !get32(bytes) || bytes[4] < RIPC_CHACHA20_POLY1305 ||
+			bytes[4] > RIPC_AES_128_GCM || bytes[5] > 1 ||
+			bytes[6] > CAPABILITIES_MAX || bytes[7] ||
+			len != REPLY_PAYLOAD + bytes[6] * CAPABILITY_LEN)
+		return -EBADMSG;
+	payload->index = get32(bytes);
+	payload->cipher = bytes[4];
+	payload->is_refused = bytes[5];
+	payload->n_capabilities = bytes[6];
+	payload->context = get64(bytes + 8);
+	payload->reset = get64(bytes + 16);
+	return 0;
+}
+
+/* ---- moves ------------------------------------------------------------------------------- */
+
+/* Memory, reads and writes of a sealed network: where they are used, and the slots for them. */
+
+/* Of what the inner network can do, what may be used. */
+uint32_t ripc__sealed_caps(const struct ripc__host *host, const struct ripc__backend *inner,
+		uint32_t caps);
+
+int ripc__sealed_reg(void *port, void *route, void *mem, size_t len, bool source, void **region);
+void ripc__sealed_dereg(void *port, void *region);
+int ripc__sealed_mem_open(void *port, void *route, void *mem, size_t len, bool writable,
+		struct ripc__key *key);
+int ripc__sealed_mem_close(void *port, const struct ripc__key *key, enum ripc__closing how,
+		uint64_t cookie);
+int ripc__sealed_move(void *port, void *route, const struct ripc__move *move);
+int ripc__sealed_map(void *port, void *route, const struct ripc__key *key, size_t len,
+		struct ripc__mapping *mapping);
+void ripc__sealed_unmap(void *port, void *handle);
+
+#endif

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the files of core/memory share: no other room includes this. */
+#ifndef RIPC_MEMORY_INTERNAL_H
+#define RIPC_MEMORY_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "util/list.h"
+#include "util/map.h"
+
+/* ---- classes ----------------------------------------------------------------------------- */
+
+/* The lengths that blocks of the pool have. */
+
+#define UNIT       64u           /* blocks are multiples of this, and aligned to it */
+#define BLOCK_MAX  (512u << 10)  /* longest block of a small slab */
+#define CLASSES    26u           /* 1, 2, 3, 4, 6, 8, 12, 16 ... 8192 units */
+
+/* The class of a length: classes are powers of two and the midpoints between them, in units. */
+static inline uint32_t class_of(size_t len)
+{
+	uint32_t units = len ? (uint32_t)((len + UNIT - 1) / UNIT) : 1, bits;
+
+	if (units == 1)
+		return 0;
+	bits = 32 - (uint32_t)__builtin_clz(units - 1);
+	return 2 * bits - (units <= 3u << bits >> 2 && bits > 1 ? 2 : 1);
+}
+
+static inline size_t class_len(uint32_t class)
+{
+	if (class % 2 == 0)
+		return class ? (size_t)UNIT * (3u << (class / 2 - 1)) : UNIT;
+	return (size_t)UNIT << (class + 1) / 2;
+}
+
+/* A big block is rounded up by at most an eighth, so that its slab can serve later buffers. */
+static inline size_t big_len(size_t len)
+{
+	size_t step = (size_t)1 << (63 - __builtin_clzll(len)) >> 3;
+
+	return (len + step - 1) & ~(step - 1);
+}
+
+/* ---- foreign ----------------------------------------------------------------------------- */
+
+/* Memory of the application that was registered: pieces that do not overlap, by address. */
+
+/* All zero: none. */
+struct ripc__foreign {
+	struct ripc__piece *pieces; /* sorted by address */
+	uint32_t n, capacity;
+};
+
+bool ripc__foreign_overlap(const void *a, size_t a_len, const void *b, size_t b_len);
+/* buf + len does not wrap. -EEXIST: overlaps another piece. -ENOMEM. */
+int ripc__foreign_add(struct ripc__foreign *foreign, void *buf, size_t len);
+/* -ENOENT: no piece begins there. */
+int ripc__foreign_remove(struct ripc__foreign *foreign, const void *buf);
+/* Does all of [buf, buf + len) lie in one piece? */
+bool ripc__foreign_contains(const struct ripc__foreign *foreign, const void *buf, size_t len);
+void ripc__foreign_free(struct ripc__foreign *foreign);
+
+/* ---- slabs ------------------------------------------------------------------------------- */
+
+/*
+ * Slabs: memory that the pool takes from the system and cuts into blocks. pool.c states the
+ * invariants; pool.c and pool.c keep them.
+ */
+
+#define CHUNK_BITS 21
+#define CHUNK      ((size_t)1 << CHUNK_BITS) /* LARGE_PAGE */
+#define FREE       0x80000000u
+#define NO_BLOCK   (FREE - 1)
+#define SHARED_MAX 256u /* descriptors kept */
+
+struct slab {
+	struct list node;        /* small: in a partial list, or alone */
+	struct list all_node;    /* in pool->all */
+	struct list idle_node;   /* in pool->idle, or alone */
+	uint8_t *base;
+	size_t len, block_len;   /* bytes; the same for a big slab */
+	size_t shown_len;        /* bytes that had pages when the slab was first shown */
+	uint64_t share_id;       /* not 0: the slab may have been shown to others */
+	uint64_t reader, from;   /* shown to this reader; all bytes came from there; 0, or MANY */
+	uint32_t *pages;         /* for each chunk: the steps that have pages */
+	int fd;                  /* -1: none */
+	bool reused;             /* the block was another buffer before */
+	bool aged;               /* the slab was idle at the last turn */
+	uint32_t n_blocks, n_live;
+	uint32_t n_used;         /* blocks from this index on were never handed out */
+	uint32_t free;           /* first free block, NO_BLOCK if none */
+	uint32_t blocks[];
+};
+
+struct ripc__pool {
+	pthread_mutex_t mutex;
+	bool locked;               /* false: one thread only, no lock */
+	bool clears;               /* a buffer could not be shown for what it had held before */
+	uint64_t limit, used, idle_bytes, last_share_id;
+	_Atomic uint64_t taken;    /* changed with the lock, compared without */
+	uint32_t n_descriptors;
+	uint32_t n_holders;        /* of the pool beside its live blocks (ripc__pool_hold) */
+	void (*ended)(void *arg);  /* not NULL: left (ripc__pool_leave) */
+	void *ended_arg;
+	struct list partial[CLASSES];
+	struct list all, idle;
+	struct ripc__map chunks;   /* address >> CHUNK_BITS to slab */
+	struct ripc__foreign foreign;
+};
+
+static inline void ripc__pool_lock(struct ripc__pool *pool)
+{
+	if (pool->locked)
+		pthread_mutex_lock(&pool->mutex);
+}
+
+static inline void ripc__pool_unlock(struct ripc__pool *pool)
+{
+	if (pool->locked)
+		pthread_mutex_unlock(&pool->mutex);
+}
+
+static inline bool is_big(const struct slab *slab)
+{
+	return slab->block_len == slab->len;
+}
+
+static inline bool is_full(const struct slab *slab)
+{
+	return slab->free == NO_BLOCK && slab->n_used == slab->n_blocks;
+}
+
+static inline uint64_t chunk_of(const void *at)
+{
+	return (uintptr_t)at >> CHUNK_BITS;
+}
+
+/* The slab has no live block any more; the slab has one again. Both with the lock. */
+static inline void ripc__idle_enter(struct ripc__pool *pool, struct slab *slab)
+{
+	slab->aged = false;
+	list_append(&pool->idle, &slab->idle_node);
+	pool->idle_bytes += slab->len;
+}
+
+static inline void ripc__idle_leave(struct ripc__pool *pool, struct slab *slab)
+{
+	list_remove(&slab->idle_node);
+	pool->idle_bytes -= slab->len;
+}
+
+/* Makes a new idle slab. Called with the lock; releases the lock meanwhile. */
+int ripc__slab_add(struct ripc__pool *pool, size_t len, size_t block_len, struct slab **slab);
+/* Moves an idle slab from all lists to dead. The caller destroys the slabs in dead without lock. */
+void ripc__slab_withdraw(struct ripc__pool *pool, struct slab *slab, struct list *dead);
+/* Gives a slab, or all of a list, back to the system: without the lock. */
+void ripc__slab_destroy(struct slab *slab);
+void ripc__slabs_destroy(struct list *dead);
+/* Moves the oldest idle slabs to dead until at most so many idle bytes are left. */
+void ripc__trim_idle(struct ripc__pool *pool, uint64_t most, struct list *dead);
+
+#endif

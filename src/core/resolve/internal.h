@@ -1,0 +1,496 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the files of core/resolve share: no other room includes this. */
+#ifndef RIPC_RESOLVE_INTERNAL_H
+#define RIPC_RESOLVE_INTERNAL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/base/budget.h"
+#include "core/wire/record.h"
+#include "resolver.h"
+#include "util/list.h"
+#include "util/map.h"
+#include "util/timers.h"
+
+struct asked;
+struct heard;
+struct membership;
+struct ripc__addr;
+struct ripc__answer;
+struct ripc__resolver;
+struct ripc__source_event;
+struct wire_record;
+struct wire_resolve;
+
+/* ---- resolver internal ------------------------------------------------------------------- */
+
+/*
+ * The objects of the resolver, which its files share:
+ *
+ *   resolver.c open, close, step; sorting what comes in
+ *   resolver.c   questions, answers and notices on their way out
+ *   lookup.c   lookups
+ *   lookup.c    what they have found
+ *   publish.c  registrations, notices, conflicts
+ *   publish.c   the notices that go on
+ *   publish.c     noticing that a parted network is whole again
+ *   answer.c   answering questions, for ourselves and for our host
+ *   list.c     looking for everybody
+ *   lookup.c asking a host whether a service is still there
+ *   membership.c  groups that services here have joined
+ *   gather.c   the members of groups
+ *
+ * Each object that waits for answers is a struct asked, found by the nonce of its question. An
+ * answer counts only with that nonce; everything else that comes in is at most a hint to ask.
+ */
+
+#define SOURCES_MAX    8
+#define ROUND_US       20000u  /* between the first questions, and what a source is waited for */
+#define ROUNDS_FIRST   3u      /* so many questions ROUND_US apart; then the gaps double */
+#define KIN_MAX        32      /* by so many contexts the number of all is estimated (publish.c) */
+#define HOSTS_MAX      64      /* so many other hosts are looked after (publish.c) */
+
+enum asked_kind { ASKED_LOOKUP = 1, ASKED_PUBLISH, ASKED_VERIFY, ASKED_RELAY, ASKED_LIST,
+	ASKED_GROUP, ASKED_PRESENCE, ASKED_HEAL };
+
+#define NONCE_ERA 0xffu /* bits of a group's nonce that say when it was asked (internal.h) */
+
+struct asked {
+	struct ripc__timer timer;
+	uint64_t id, nonce;   /* nonce 0: no question is outstanding */
+	uint64_t started_us, sent_us;
+	uint32_t round;
+	uint8_t kind;
+	bool strange;         /* somebody with other keys has answered */
+};
+
+/* An answer or notice that came in, taken apart. */
+struct heard {
+	const struct wire_resolve *packet;
+	const struct ripc__source_event *event;
+	uint32_t source; /* index */
+	uint64_t now_us;
+};
+
+struct source_slot {
+	const struct ripc__source *ops;
+	void *state;
+};
+
+struct ripc__resolver {
+	struct ripc__resolver_owner owner;
+	struct ripc__host host;
+	struct source_slot sources[SOURCES_MAX];
+	uint32_t n_sources;
+	uint8_t timed[SOURCES_MAX], n_timed; /* indices of sources that have deadlines */
+	int home;                  /* index of the source that reaches this host's IDs; -1: none */
+	int exact;                 /* index of the exact source; -1: none */
+	uint32_t n_inexact;        /* sources that are neither, and ask anybody */
+	uint64_t now_us;           /* as the last call gave it */
+	struct ripc__timers timers;
+	uint32_t n_timers;         /* objects that may set a timer */
+	struct ripc__map asked;    /* struct asked by nonce */
+	struct ripc__map lookups;  /* struct lookup by ID */
+	struct list lingering;     /* lookups that have ended, oldest first */
+	struct ripc__map cache;    /* struct cached by ID */
+	struct list cache_order;   /* oldest first */
+	struct ripc__map publications; /* struct publication by ID */
+	struct ripc__map memberships;  /* struct membership, the first of each group */
+	struct ripc__map gatherings;   /* struct gathering by group */
+	struct {
+		struct ripc__timer timer, called;
+		struct list all;   /* struct digested, the one named longest ago first */
+		uint32_t n;
+		uint32_t n_called; /* digests of kin since the last call */
+		uint64_t since_us; /* something has been registered here */
+		int64_t clock_ns;  /* of the wall, less now_us, as our registrations say */
+		uint64_t told_us;  /* the last one; 0: none since a registration */
+		uint64_t fresh_us; /* the last registration, while announced more often; or 0 */
+		struct {
+			uint64_t context, heard_us;
+		} kin[KIN_MAX];    /* others, by whose number that of all is estimated */
+	} digest;
+	struct {
+		struct {
+			uint8_t host[16];
+			uint64_t heard_us; /* 0: no host is here */
+		} hosts[HOSTS_MAX];
+		struct asked check;  /* how old is a registration of a host that was silent? */
+		struct ripc__timer call; /* for the digests of all */
+		uint8_t host[16];    /* that is being checked */
+		uint64_t called_us;  /* the last call that counts; or 0 */
+		uint64_t gap_us;     /* until the next one that counts */
+	} heal;
+	struct {
+		struct list all;   /* struct presence */
+		uint32_t n;
+		struct budget budget; /* questions */
+	} presences;
+	struct listing *listing;   /* NULL: nobody looks for everybody */
+	struct ripc__answer found; /* what lookup handed out last */
+	uint32_t n_relays;
+	uint32_t ids_turn, relay_turn; /* where the next answer to "what do you have" begins */
+	uint32_t members_turn;     /* the same, about a group */
+	struct bucket notices, verifications;
+	struct bucket places;      /* questions where members are whose ID means another */
+	struct budget answers;     /* to questions */
+	struct budget provoked;    /* bytes to the network that outsiders cause */
+	uint64_t home_key;         /* xored to the nonces of questions to this host */
+	uint64_t holders_us;       /* when the holder of an ID last answered a registration; or 0 */
+	uint64_t path_us, path_at_us; /* how long the slowest took to answer one, and when */
+	uint32_t n_network;        /* datagrams of the last question to the network */
+	struct ripc__resolver_stats stats;
+};
+
+/* The nonce of the question that is answered, also where this host's source has carried it. */
+static inline uint64_t ripc__nonce_heard(const struct ripc__resolver *resolver,
+		const struct heard *heard)
+{
+	return heard->packet->nonce ^
+		((int)heard->source == resolver->home ? resolver->home_key : 0);
+}
+
+/* ---- answer ------------------------------------------------------------------------------ */
+
+/* Answering questions, for ourselves and for our host. */
+
+void ripc__question_heard(struct ripc__resolver *resolver, const struct heard *heard);
+void ripc__relay_answered(struct ripc__resolver *resolver, struct asked *asked,
+		const struct heard *heard);
+/*
+ * Passes a notice that came to us alone on to the context on this host that has the ID. False: it
+ * did not come so.
+ */
+bool ripc__relay_notice(struct ripc__resolver *resolver, const struct heard *heard);
+void ripc__relay_free(struct ripc__resolver *resolver, struct asked *asked);
+
+/* ---- asking ------------------------------------------------------------------------------ */
+
+/* Packets that the resolver sends, and the parts that all its files need for them. */
+
+/* Room for one more timer; ripc__timers_return gives it back. -ENOMEM. */
+int ripc__timers_borrow(struct ripc__resolver *resolver);
+void ripc__timers_return(struct ripc__resolver *resolver);
+/* Gives asked a fresh nonce, under which answers find it, in place of its last nonce. -ENOMEM. */
+int ripc__asked_begin(struct ripc__resolver *resolver, struct asked *asked);
+void ripc__asked_end(struct ripc__resolver *resolver, struct asked *asked);
+/* Hosts that are asked by unicast. */
+uint32_t ripc__peers_of(const struct ripc__resolver *resolver);
+/* Encodes a datagram, with its mark where there are keys. Returns its length, bytes. */
+size_t ripc__resolve_encode(struct ripc__resolver *resolver, const struct wire_resolve *packet,
+		uint8_t data[WIRE_RESOLVE_MAX]);
+/* Sends a question to one source. Returns how many receivers it reached. */
+uint32_t ripc__ask(struct ripc__resolver *resolver, uint32_t source,
+		const struct wire_resolve *question);
+/* As ripc__ask(), by ask_again of the source. */
+uint32_t ripc__ask_again(struct ripc__resolver *resolver, uint32_t source,
+		const struct wire_resolve *question);
+/* Sends asked to this host's source; to all others. Both return how many receivers it reached. */
+uint32_t ripc__ask_home(struct ripc__resolver *resolver, struct asked *asked);
+uint32_t ripc__ask_network(struct ripc__resolver *resolver, struct asked *asked);
+/* As ripc__ask_network(), within the budget for questions that outsiders cause. host: the cause. */
+uint32_t ripc__ask_network_for(struct ripc__resolver *resolver, struct asked *asked,
+		const uint8_t host[16]);
+/*
+ * First: may a packet from this host make us ask the network? Second: a packet from it has made us
+ * ask.
+ */
+bool ripc__may_provoke(struct ripc__resolver *resolver, const uint8_t host[16]);
+void ripc__provoked(struct ripc__resolver *resolver, const uint8_t host[16]);
+/*
+ * Sends asked to one other host alone; the first within the budget for questions that outsiders
+ * cause. Both return how many receivers it reached.
+ */
+uint32_t ripc__ask_host(struct ripc__resolver *resolver, struct asked *asked,
+		const uint8_t host[16]);
+uint32_t ripc__ask_one_host(struct ripc__resolver *resolver, struct asked *asked,
+		const uint8_t host[16]);
+/* Sends a datagram to the address that another came from. Returns its length, bytes. */
+uint32_t ripc__send_reply(struct ripc__resolver *resolver, uint32_t source,
+		const struct ripc__addr *to, const struct wire_resolve *packet);
+void ripc__send_notice(struct ripc__resolver *resolver, const struct wire_resolve *packet);
+/* The answer as the owner gets it. */
+void ripc__answer_fill(const struct ripc__resolver *resolver, const struct heard *heard,
+		struct ripc__answer *answer);
+/* Of two registrations of one ID, is a the older? */
+bool ripc__record_older(const struct wire_record *a, const struct wire_record *b);
+void ripc__drop(struct ripc__resolver *resolver);
+
+/* ---- cache ------------------------------------------------------------------------------- */
+
+/* The cache of the resolver. */
+
+/* An answer about an ID. The record's addresses stand behind it, each {backend, len, bytes}. */
+struct cached {
+	struct list node; /* resolver->cache_order */
+	uint64_t id, expires_us;
+	uint64_t hint_us; /* the hints taken so far are paid for then: each takes HINT_US */
+	uint64_t incarnation, stamp, host_identity, context, proof;
+	uint8_t host[16];
+	uint32_t host_heard; /* a notice or the answer came from there, in 1,024 us */
+	bool exists : 1, suspect : 1, local : 1;
+	bool doubted : 1; /* a notice too many came: the next lookup asks again */
+	uint8_t source; /* index */
+	uint8_t n_addrs;
+	uint8_t addrs[];
+};
+
+void ripc__cached_free(struct ripc__resolver *resolver, struct cached *cached);
+/* The answer as it was when it was stored. */
+void ripc__cached_answer(const struct ripc__resolver *resolver, const struct cached *cached,
+		struct ripc__answer *answer);
+/* Does a notice (a registration; else a withdrawal) say that this may have changed? */
+bool ripc__cached_differs(const struct cached *cached, uint64_t incarnation, bool registered);
+/* answer NULL: no service has the ID. Without memory nothing is kept; later lookups ask again. */
+void ripc__cache_store(struct ripc__resolver *resolver, uint64_t id,
+		const struct ripc__answer *answer);
+/* Forgets an ID; everything. */
+void ripc__cache_forget(struct ripc__resolver *resolver, uint64_t id);
+void ripc__cache_close(struct ripc__resolver *resolver);
+
+/* ---- digest ------------------------------------------------------------------------------ */
+
+/* Digests: a notice now and then for all that is registered here, or a few where that is much. */
+
+#define ANNOUNCE_US 60000000u /* between the notices of one registration, at most */
+/* So long a host is silent that is parted from us: its contexts have each missed a digest. */
+#define SILENT_US   70000000u
+/* So long what is registered anew is announced more often: longer than that. */
+#define FRESH_US    75000000u
+
+/* A registration, or the first part of a membership, that digests name. */
+struct digested {
+	struct list node; /* resolver->digest.all; or a list of its own */
+	uint64_t id;      /* of the service, or of the group */
+};
+
+struct digested_member {
+	struct digested digested;
+	uint64_t service; /* that has joined the group */
+};
+
+void ripc__digest_init(struct ripc__resolver *resolver);
+void ripc__digest_add(struct ripc__resolver *resolver, struct digested *digested);
+/* Another context has told what is registered there. */
+void ripc__digest_heard(struct ripc__resolver *resolver, uint64_t context);
+/* Somebody calls for the digests of all: ours follow soon. */
+void ripc__digest_called(struct ripc__resolver *resolver);
+/* Harmless if it was not added. */
+void ripc__digest_remove(struct ripc__resolver *resolver, struct digested *digested);
+
+/* ---- gathering --------------------------------------------------------------------------- */
+
+/* The objects of gather.c: gatherings, and their entries. */
+
+#define MEMBERS_MAX 4096u /* of one group */
+#define TRIES       10u   /* 200 ms: a name that has not answered then is not waited for */
+#define NAME_BIT    (1ull << 63)
+#define GONE_MAX    64u
+
+/* A member, or a name of this host or of the exact source that may be one. */
+struct entry {
+	struct ripc__member public;
+	uint64_t name, asked_us;
+	uint64_t generation; /* of the last look that has seen its name; 0: none */
+	uint64_t doubted_us; /* when it was last doubted; 0: never */
+	uint64_t placed_us;  /* when its own answer was first wanted; 0: its ID leads to it */
+	struct ripc__answer *answer; /* its own, about its ID; NULL: none is wanted, or has come */
+	uint32_t index;
+	uint8_t host[16];
+	uint8_t tries, missed;
+	bool is_known;       /* it has answered */
+	bool is_admitted;    /* senders may use it */
+	bool is_own;         /* of this context */
+	bool is_seen;        /* in this refresh */
+	bool is_doubted;     /* may have gone: refreshes follow each other until it is seen */
+	bool is_near;        /* this host's source has its name; else the exact one, if any */
+};
+
+/* A member that was taken for gone, and the era of the questions that follow. */
+struct gone {
+	uint64_t incarnation;
+	uint8_t era;
+};
+
+struct gathering {
+	struct asked asked;      /* id: the group */
+	struct entry **entries;
+	uint32_t n, room, n_pending;
+	uint32_t n_unknown, n_waiting; /* have not answered; are known, but not admitted */
+	uint32_t n_doubted;
+	struct ripc__map names;  /* struct entry by name */
+	uint64_t used_us, looked_us, look_us, batch_us, round_us, refreshed_us, admit_us;
+	uint64_t generation;
+	uint32_t rounds_left, n_rounds; /* of this refresh */
+	uint64_t joiner;         /* of the last notice: it is asked for until it answers; or 0 */
+	uint32_t joiner_rounds;  /* so many */
+	uint32_t n_refreshed;
+	struct gone gone[GONE_MAX]; /* the last ones, in a ring */
+	uint32_t n_gone;         /* in all: the next place of the ring */
+	uint8_t era;             /* the nonce's lowest byte */
+	bool era_ends;           /* members have gone: the next question has another era */
+	uint8_t cause[16];       /* the host that made us ask, if is_provoked; brought the news */
+	bool is_refreshing, is_provoked, has_news;
+	bool has_leavers;        /* once this refresh has ended, another one follows */
+	bool is_hasty;           /* this refresh follows the last one soon: it is of the doubted */
+	bool is_asked;           /* a refresh has ended */
+	bool is_listing;         /* the exact source cannot say its names yet */
+	bool is_awaited;         /* owner.gathered is due */
+};
+
+/* A name that may answer yet. */
+static inline bool ripc__entry_is_pending(const struct entry *entry)
+{
+	return !entry->is_known && entry->tries < TRIES;
+}
+
+/* The nonce for a question that is sent now. */
+static inline uint64_t ripc__gathering_nonce(struct gathering *gathering)
+{
+	gathering->era += gathering->era_ends;
+	gathering->era_ends = false;
+	return gathering->asked.nonce | gathering->era;
+}
+
+static inline struct entry *ripc__entry_of(const struct gathering *gathering, uint64_t incarnation)
+{
+	return ripc__map_get(&gathering->names, incarnation | NAME_BIT);
+}
+
+/* NULL: there is no memory. */
+struct entry *ripc__entry_add(struct gathering *gathering, uint64_t name);
+void ripc__entry_remove(struct gathering *gathering, struct entry *entry);
+/* As above, and an answer to a question of before does not bring it back. */
+void ripc__entry_gone(struct gathering *gathering, struct entry *entry);
+/* Was it taken for gone after the question with this nonce was sent? */
+bool ripc__gathering_is_gone(const struct gathering *gathering, uint64_t incarnation,
+		uint64_t nonce);
+/* Senders may use it from now on. */
+void ripc__entry_admit(struct gathering *gathering, struct entry *entry);
+/* It may have gone; it has answered, or its name is there. */
+void ripc__entry_doubt(struct gathering *gathering, struct entry *entry, uint64_t now_us);
+void ripc__entry_trust(struct gathering *gathering, struct entry *entry);
+/* The entry is this member. */
+void ripc__entry_is(struct gathering *gathering, struct entry *entry, uint64_t id,
+		uint64_t incarnation);
+/* Another entry of this service, which has begun anew, or of which there are two; or NULL. */
+struct entry *ripc__entry_rival(const struct gathering *gathering, const struct entry *entry);
+/* Is there a member elsewhere that has not answered in so many refreshes, or is taken for such? */
+bool ripc__entry_missed(const struct gathering *gathering, uint32_t refreshes);
+/* An entry that has not answered, or (known) is not admitted, gives way. False: there is none. */
+bool ripc__entry_yield(struct gathering *gathering, bool known);
+/* A service here is a member. */
+void ripc__entry_add_own(void *gathering, uint64_t id, uint64_t incarnation);
+
+/* A gathering that nobody asks for yet, with the members here. NULL: there is no memory. */
+struct gathering *ripc__gathering_make(struct ripc__resolver *resolver, uint64_t group,
+		void (*fire)(void *owner, struct ripc__timer *timer));
+void ripc__gathering_free(struct ripc__resolver *resolver, struct gathering *gathering);
+
+/* ---- gather ------------------------------------------------------------------------------ */
+
+/* The members of groups that services here send to. */
+
+void ripc__gather_answered(struct ripc__resolver *resolver, struct asked *asked,
+		const struct heard *heard);
+/* A notice about a group: a hint to ask. False: it says nothing new. */
+bool ripc__gather_hint(struct ripc__resolver *resolver, const struct heard *heard);
+/* The exact source has other names of the group than it listed last. */
+void ripc__gather_listed(struct ripc__resolver *resolver, uint64_t group);
+/* A service here has joined the group, or left it. */
+void ripc__gather_joined(struct ripc__resolver *resolver, uint64_t group, uint64_t id,
+		uint64_t incarnation);
+void ripc__gather_left(struct ripc__resolver *resolver, uint64_t group, uint64_t incarnation);
+/* A holder of an ID has answered: one of several members with this ID may be wanted. */
+void ripc__gather_placed(struct ripc__resolver *resolver, const struct heard *heard);
+void ripc__gatherings_close(struct ripc__resolver *resolver);
+
+/* ---- heal -------------------------------------------------------------------------------- */
+
+/* Noticing that a parted network is whole again. */
+
+void ripc__heal_init(struct ripc__resolver *resolver);
+void ripc__heal_close(struct ripc__resolver *resolver);
+/* A digest has come. */
+void ripc__heal_heard(struct ripc__resolver *resolver, const struct heard *heard);
+/* A question has come. Is it a call? */
+bool ripc__heal_called(struct ripc__resolver *resolver, const struct heard *heard);
+void ripc__heal_answered(struct ripc__resolver *resolver, struct asked *asked,
+		const struct heard *heard);
+
+/* ---- list -------------------------------------------------------------------------------- */
+
+/* Looking for everybody. */
+
+void ripc__list_answered(struct ripc__resolver *resolver, struct asked *asked,
+		const struct heard *heard);
+
+/* ---- lookup ------------------------------------------------------------------------------ */
+
+/* Looking up IDs. */
+
+void ripc__lookup_answered(struct ripc__resolver *resolver, struct asked *asked,
+		const struct heard *heard);
+/* NOBODY has come. */
+void ripc__lookup_denied(struct ripc__resolver *resolver, struct asked *asked,
+		const struct heard *heard);
+/* A notice about an ID that is not ours. False: it concerns nobody. */
+bool ripc__lookup_hint(struct ripc__resolver *resolver, const struct heard *heard);
+/* What an exact source says of an ID that was asked for: NOBODY, HELD, UNAVAILABLE; HINT. */
+void ripc__lookup_told(struct ripc__resolver *resolver, const struct ripc__source_event *event);
+void ripc__lookup_hinted(struct ripc__resolver *resolver, const struct ripc__source_event *event);
+/* All are asked for the ID once more, whatever is known: any that has it may answer. */
+void ripc__lookup_anew(struct ripc__resolver *resolver, uint64_t id);
+void ripc__lookups_close(struct ripc__resolver *resolver);
+
+/* ---- membership -------------------------------------------------------------------------- */
+
+/* Groups that services here have joined. */
+
+/* A walk over the services here that have joined a group; NULL: the last one was before. */
+struct membership *ripc__member_first(const struct ripc__resolver *resolver, uint64_t group);
+struct membership *ripc__member_next(const struct membership *membership);
+/* The record that tells of the member; -ENOENT: it is leaving. */
+int ripc__member_record(struct ripc__resolver *resolver, const struct membership *membership,
+		struct wire_record *record);
+/* Calls found for each. */
+void ripc__members_own(struct ripc__resolver *resolver, uint64_t group,
+		void (*found)(void *arg, uint64_t id, uint64_t incarnation), void *arg);
+/* Calls found for each group that a service here has joined. */
+void ripc__groups_own(struct ripc__resolver *resolver, void (*found)(void *arg, uint64_t group),
+		void *arg);
+void ripc__memberships_close(struct ripc__resolver *resolver);
+
+/* ---- presence ---------------------------------------------------------------------------- */
+
+/* Questions to a partner's host: is the partner still there? (lookup.c) */
+
+void ripc__presences_open(struct ripc__resolver *resolver);
+/* RECORD or NOBODY has come. */
+void ripc__presence_answered(struct ripc__resolver *resolver, struct asked *asked,
+		const struct heard *heard);
+void ripc__presences_close(struct ripc__resolver *resolver);
+
+/* ---- publish ----------------------------------------------------------------------------- */
+
+/* IDs that live here. */
+
+/* Our record of an ID that is registered here. -ENOENT. */
+int ripc__own_record(struct ripc__resolver *resolver, uint64_t id, struct wire_record *record);
+bool ripc__published_here(struct ripc__resolver *resolver, uint64_t id);
+bool ripc__private_here(struct ripc__resolver *resolver, uint64_t id);
+void ripc__publish_answered(struct ripc__resolver *resolver, struct asked *asked,
+		const struct heard *heard);
+void ripc__verify_answered(struct ripc__resolver *resolver, struct asked *asked,
+		const struct heard *heard);
+/* Another context claims an ID that is published here. False: it came too soon after another. */
+bool ripc__publish_rivalled(struct ripc__resolver *resolver, const struct heard *heard);
+/* An exact source's word about an ID that is published, or is being published: PUBLISHED, LOST. */
+void ripc__publish_stored(struct ripc__resolver *resolver, const struct ripc__source_event *event);
+void ripc__publish_lost(struct ripc__resolver *resolver, const struct ripc__source_event *event);
+/* The exact source cannot be reached now. */
+void ripc__publish_delayed(struct ripc__resolver *resolver, uint64_t id);
+void ripc__publications_close(struct ripc__resolver *resolver);
+
+#endif

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The objects of the store source, which its files share:
+ *
+ *   store.c    the slots: open, close, poll; the UDP socket; options
+ *   session.c  the ZooKeeper session: connecting, processing, expiry
+ *   claims.c   IDs that live here, as nodes in the store
+ *   known.c    IDs that are asked for, their holders, and the list of all
+ *   members.c   members of groups that live here, as nodes
+ *   members.c  members of groups that are sent to here
+ *   store.c    the addresses of this host, when they change
+ *   value.c    what stands in a node, paths, and questions on their way
+ *
+ * The store only says whom to ask: a question goes to the holder's UDP socket, whose answer counts.
+ *
+ *   /ripc/<cluster>/s/<2 hex>/<ID, 16 hex>                  a container; its data names the holder
+ *   /ripc/<cluster>/s/<2 hex>/<ID, 16 hex>/<incarnation>    ephemeral: the holder lives
+ *   /ripc/<cluster>/p/<2 hex>/<ID, 16 hex>                  a private ID: ephemeral, and its data
+ *   /ripc/<cluster>/g/<2 hex>/<group, 16 hex>               a container
+ *   /ripc/<cluster>/g/<2 hex>/<group, 16 hex>/<incarnation> a member: ephemeral, and its data
+ *
+ * An ID is claimed by writing to its container, at the version that was read with no child, and
+ * creating the child in the same transaction. So one of two claims fails, and a node that goes is
+ * surely the one that was meant.
+ */
+#ifndef RIPC_STORE_INTERNAL_H
+#define RIPC_STORE_INTERNAL_H
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <zookeeper/zookeeper.h>
+
+#include "core/net/backend.h"
+#include "core/wire/record.h"
+#include "util/list.h"
+#include "util/map.h"
+
+#define STORE_ADDRS    4
+#define STORE_VALUE    (28 + 4 * STORE_ADDRS)
+#define STORE_PATH     320
+#define STORE_CLUSTER  64
+#define STORE_SHARDS   256u
+#define STORE_RETRY_US 50000u
+#define STORE_GRACE_US 1000000u /* a store that is away for less is only waited for */
+
+/* What a node says of the holder of an ID. */
+struct value {
+	uint64_t incarnation, context, life; /* life: as of ripc__source */
+	in_port_t port;                      /* of the UDP socket that answers, network order */
+	uint8_t n_addrs;
+	struct in_addr addrs[STORE_ADDRS];
+};
+
+/* What core is to be told, at most one of each kind per object. */
+struct news {
+	struct list node; /* store->news; unlinked: nothing */
+	struct ripc__source_event event;
+};
+
+enum claim_state {
+	CLAIM_WANTED,   /* is to be made when there is a session */
+	CLAIM_MAKING,   /* a request is under way */
+	CLAIM_MADE,
+	CLAIM_REFUSED,  /* core knows; it withdraws the claim, or has it tried again */
+	CLAIM_LEAVING,  /* withdrawn; the node may still be there */
+};
+
+struct claim {
+	struct news news;
+	struct list node;        /* store->claiming, store->leaving */
+	uint64_t id, incarnation;
+	uint64_t serial;         /* of its requests: those of earlier ones do not count */
+	int64_t session;         /* whose node it is, if it is made */
+	int version;             /* of the container when nobody had it; -1: it is to be made */
+	uint64_t rival;          /* to be displaced, at that version; 0: nobody */
+	uint64_t moves;          /* store->moves, when its node was written */
+	uint32_t tries;
+	uint8_t state;
+	bool private_id, told;   /* told: core knows that it is published */
+	bool alone;              /* a transaction of its own says what is wrong with it */
+};
+
+struct known {
+	struct news told, hint;
+	struct list node;        /* store->known_order */
+	uint64_t id;
+	struct value value;      /* of the last holder known; n_addrs 0: none */
+	uint8_t *question;       /* to be sent to the holder; NULL: none */
+	uint32_t question_len;
+	bool reading, again;     /* again: asked anew since the request under way was made */
+	bool confirming;         /* is surely nobody there? */
+};
+
+struct store {
+	struct ripc__host host;
+	void (*began)(struct store *store); /* a session: all that is not there is made */
+	char *servers;           /* as the client wants them: host:port,... */
+	char *auth;              /* "user:password" or NULL */
+	struct ACL owned[2], top;
+	struct ACL_vector acl, acl_top; /* of the nodes that we make; of that above all clusters */
+	char cluster[STORE_CLUSTER];
+	uint32_t session_ms;
+	zhandle_t *zh;           /* NULL: none; retry_us says when there is to be one */
+	int64_t session;         /* 0: not connected */
+	bool renew;              /* the handle is of no use any more */
+	bool busy;               /* more may have come than was looked at */
+	bool sent;               /* requests, which the kernel holds back until the next step */
+	bool tops_made[2];
+	uint8_t made[2][STORE_SHARDS / 8]; /* shelves for IDs, private ones: seen to already */
+	bool refused_logged, away_logged;
+	bool shelves_refused;    /* the credential does not suffice to make what nodes stand on */
+	int epoll_fd, udp, watched_fd;
+	in_port_t port;          /* of udp, network order */
+	struct value addresses;  /* of this host, as of scanned_us */
+	uint64_t scanned_us;
+	uint64_t moves;          /* changes of these addresses */
+	int changes;             /* of the kernel's reports of them; -1: none */
+	uint32_t watched_events;
+	uint64_t due_us, retry_us, retry_after_us, away_us; /* away_us: since then; 0: connected */
+	uint64_t serial;
+	struct ripc__map claims, known; /* by ID */
+	struct ripc__map joined, groups; /* members here, by group ^ incarnation; groups by ID */
+	struct list claiming, leaving, known_order, groups_order;
+	struct list news;
+	void (*found)(void *arg, uint64_t id, bool is_private); /* NULL: nobody wants the list */
+	void *found_arg;
+	uint64_t listing;        /* number of the list under way */
+	uint8_t buffer[WIRE_RESOLVE_MAX + 1];
+};
+
+/* A request of the store. */
+struct request {
+	struct store *store;
+	uint64_t id, serial, name;
+};
+
+/* value.c */
+/* Are all of these servers ("host:port,...") at loopback addresses of this host, and named so? */
+bool ripc__servers_are_here(const char *servers);
+size_t ripc__value_encode(const struct value *value, uint8_t bytes[STORE_VALUE]);
+/* -EBADMSG: these bytes are no value. */
+int ripc__value_decode(const void *bytes, int len, struct value *value);
+/* The node of an ID; with an incarnation, of its child. */
+void ripc__path_make(const struct store *store, char path[STORE_PATH], uint64_t id,
+		bool is_private);
+void ripc__path_child(const struct store *store, char path[STORE_PATH], uint64_t id,
+		uint64_t incarnation);
+/* The node of a group; with an incarnation, of that member. */
+void ripc__path_group(const struct store *store, char path[STORE_PATH], uint64_t group,
+		uint64_t incarnation);
+/* The ID that a path ends with; 0: none. */
+uint64_t ripc__path_id(const char *path);
+/* Where a holder on this host can be asked: up to STORE_ADDRS addresses, as of late. */
+void ripc__addresses_get(struct store *store, struct value *value);
+/* Looks at them now. Have they changed? */
+bool ripc__addresses_look(struct store *store);
+/* Sends a question to the holder. */
+void ripc__value_send(const struct store *store, const struct value *value, const void *data,
+		size_t len);
+
+/* session.c */
+uint64_t ripc__store_clock_us(void);
+/* Does what is due or has come; tells claims and known. */
+void ripc__session_step(struct store *store);
+void ripc__session_close(struct store *store);
+/* Requests follow: the client sends them at once, and the kernel together, after this step. */
+void ripc__session_sends(struct store *store);
+/* What an error of the client means: -EHOSTUNREACH: nobody knows whether it was done. */
+int ripc__session_error(int rc);
+/* For a completion; NULL: no memory. */
+struct request *ripc__request_make(struct store *store, uint64_t id, uint64_t serial);
+/* Tells core; a later event takes the place of an earlier one. */
+void ripc__news(struct store *store, struct news *news, const struct ripc__source_event *event);
+/* Makes the nodes above those of IDs; the request that needs them tries again. */
+void ripc__parents_make(struct store *store, uint64_t id, bool is_private);
+/* Once store->auth is known. */
+void ripc__acl_init(struct store *store);
+
+/* claims.c */
+int ripc__claim_publish(struct store *store, uint64_t id, uint64_t incarnation,
+		enum ripc__naming naming);
+void ripc__claim_withdraw(struct store *store, uint64_t id);
+/* A session has begun: whatever is not there is made. */
+void ripc__claims_renew(struct store *store);
+/* At the end of a step. */
+void ripc__claims_send(struct store *store);
+/* Nothing can be done for a while, which those that wait are told. */
+void ripc__claims_delayed(struct store *store);
+void ripc__claims_free(struct store *store);
+
+/* Writes the node of a claim that is made, if it says other addresses than this host has. */
+void ripc__claim_rewrite(struct store *store, struct claim *claim);
+
+/* store.c */
+void ripc__moved_open(struct store *store);
+void ripc__moved_close(const struct store *store);
+/* Have the addresses of this host changed? */
+bool ripc__moved_step(struct store *store);
+
+/* members.c */
+int ripc__joined_join(struct store *store, uint64_t group, uint64_t incarnation);
+void ripc__joined_leave(struct store *store, uint64_t group, uint64_t incarnation);
+/* A session has begun, as above, or the addresses have changed. */
+void ripc__joined_renew(struct store *store);
+void ripc__joined_free(struct store *store);
+
+/* members.c: as in struct ripc__source. */
+int ripc__members_list(struct store *store, uint64_t id, void (*found)(void *arg, uint64_t name),
+		void *arg);
+int ripc__members_ask(struct store *store, uint64_t id, uint64_t name, const void *data,
+		size_t len);
+/* A session has begun: what could not be read is read. */
+void ripc__members_renew(struct store *store);
+void ripc__members_free(struct store *store);
+
+/* known.c */
+int ripc__known_ask(struct store *store, uint64_t id, const void *data, size_t len);
+int ripc__known_list(struct store *store, void (*found)(void *arg, uint64_t id, bool is_private),
+		void *arg);
+void ripc__known_free(struct store *store);
+
+#endif

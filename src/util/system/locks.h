@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the files of util/system share: no other room includes this. */
+#ifndef RIPC_SYSTEM_LOCKS_H
+#define RIPC_SYSTEM_LOCKS_H
+
+#include <stdbool.h>
+
+/* ---- lease ------------------------------------------------------------------------------- */
+
+/*
+ * Leases of a file: descriptors with a shared lock (flock(2)). The kernel keeps a lease as long as
+ * any copy of its descriptor is open, also while one is on its way through a socket, and drops the
+ * lease with the last copy. Processes that only have a lease need not know each other.
+ */
+
+/*
+ * A new lease of an open file: its descriptor, which can only read the file; or a negative errno.
+ * Needs /proc. -EAGAIN: not now, or never here.
+ */
+int ripc__lease_make(int fd);
+/*
+ * Ends a lease and closes its descriptor. The copies of the descriptor are leases no more: a child
+ * that was forked may have one.
+ */
+void ripc__lease_end(int lease);
+/*
+ * Has anybody a lease of this file? fd: a descriptor that is no lease. Where that cannot be told,
+ * somebody has.
+ */
+bool ripc__is_leased(int fd);
+/* Do both descriptors belong to one file? */
+bool ripc__is_same_file(int fd, int other);
+
+/* ---- pledge ------------------------------------------------------------------------------ */
+
+/*
+ * A record lock (fcntl(2)) as a sign of life: the kernel takes it from its process when that ends,
+ * however it ends, and a forked child does not inherit it.
+ */
+
+/*
+ * Locks the file's first byte for this process, until that ends or closes any descriptor of the
+ * file. Does not block. 0 or a negative errno.
+ */
+int ripc__pledge(int fd);
+/* Does another process hold that lock? What cannot be told counts as held. */
+bool ripc__is_pledged(int fd);
+/* The same with the second byte, which is for another process. */
+int ripc__pledge_second(int fd);
+bool ripc__is_pledged_second(int fd);
+
+#endif

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the files of util share: no other room includes this. */
+#ifndef RIPC_UTIL_TEXT_H
+#define RIPC_UTIL_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* ---- parse ------------------------------------------------------------------------------- */
+
+/* Words of a configuration become values, or are refused. */
+
+/*
+ * A decimal number from 0 to max; "on", "yes", "true" or "1", or "off", "no", "false" or "0". 0;
+ * *value stays as it is if text is NULL (not configured). -EINVAL: text is something else.
+ */
+int ripc__parse_number(const char *text, uint32_t max, uint32_t *value);
+int ripc__parse_switch(const char *text, bool *value);
+
+/* ---- hex --------------------------------------------------------------------------------- */
+
+/* Bytes as hexadecimal digits. */
+
+/* Reads exactly 2 * len digits; false: there is something else. bytes may be half written then. */
+bool ripc__hex_read(const char *text, uint8_t *bytes, size_t len);
+/* Writes 2 * len digits and a final zero. */
+void ripc__hex_write(char *text, const uint8_t *bytes, size_t len);
+
+#endif
