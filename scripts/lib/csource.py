@@ -68,6 +68,16 @@ def functions(text):
     return found
 
 
+def bodies(code):
+    """What stands between braces, of code without comments."""
+    depth, out = 0, []
+    for piece in re.split(r'([{}])', code):
+        depth += {'{': 1, '}': -1}.get(piece, 0)
+        if depth:
+            out.append(piece)
+    return ''.join(out)
+
+
 def structs(text):
     """Every struct of a header with its members' names, in order: [(name, [member, ...])]."""
     found = []

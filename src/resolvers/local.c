@@ -4,8 +4,8 @@
  * the kernel answers "nobody" at once and removes the name with the last process that holds it.
  *
  * The name is "\0ripc/<uid>/<id>/<k>" in hex (internal.h). k is 0, unless the holder of a lower k
- * is dead but its name is not (a forked child has inherited the socket), or is another user: then core
- * displaces it with the next k, and when all are taken, with one that nobody can have foreseen. A
+ * is dead but its name is not (a forked child has inherited the socket), or is another user: then
+ * core displaces it with the next k, and when all are taken, with one that nobody can foresee. A
  * question goes to every k that exists. Each member of a group binds a name of the group's ID, with
  * a k of its own. A sender must have our uid or be root: the kernel vouches for its uid
  * (SCM_CREDENTIALS), since anybody can send to, or bind, such a socket.

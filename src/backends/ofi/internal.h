@@ -292,17 +292,6 @@ int ripc__ofi_head_decode(const uint8_t *bytes, size_t len, const struct ofi_nam
 
 /* ---- link.c ----------------------------------------------------------------------------- */
 
-/*
- * 0: there is one. 1: there is a new one of EFA, and those at its place may have gone.
- * -EHOSTUNREACH: libfabric has no room.
- */
-int ripc__ofi_entry_make(struct ofi_port *port, struct ofi_link *link);
-/* libfabric has nothing of the link. */
-bool ripc__ofi_entry_is_quiet(const struct ofi_link *link);
-/* The link is quiet. False: libfabric has no room, and the entry stays. */
-bool ripc__ofi_entry_remove(struct ofi_port *port, struct ofi_link *link);
-/* Does it lead to a partner of EFA who may live? */
-bool ripc__ofi_entry_is_needed(const struct ofi_port *port, const struct ofi_link *link);
 /* A message of the link has failed. */
 void ripc__ofi_entry_lost(const struct ofi_port *port, struct ofi_link *link);
 /* Something of the link has ended: of one that is gone, the entry goes with the last of it. */
@@ -367,8 +356,6 @@ int ripc__ofi_mem_open(void *port, void *peer, void *mem, size_t len, bool writa
 		struct ripc__key *key);
 int ripc__ofi_mem_close(void *port, const struct ripc__key *key, enum ripc__closing how,
 		uint64_t cookie);
-/* Must it be registered before it is read into? */
-bool ripc__ofi_registers(const struct ofi_device *dev);
 /* What a partner's key and an offset mean to libfabric. -EINVAL: it is garbled, or not for us. */
 int ripc__ofi_key_parse(const struct ofi_port *port, const struct ripc__key *wire, uint64_t offset,
 		uint64_t *address, uint64_t *key);

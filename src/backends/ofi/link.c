@@ -119,12 +119,14 @@ static bool remove_at_place(struct ofi_port *port, struct ofi_link *link)
 
 /* ---- entries ----------------------------------------------------------------------------- */
 
-bool ripc__ofi_entry_is_quiet(const struct ofi_link *link)
+/* libfabric has nothing of the link. */
+static bool ofi_entry_is_quiet(const struct ofi_link *link)
 {
 	return !link->n_posted && !link->n_waiting && !link->n_reads && list_empty(&link->reads);
 }
 
-bool ripc__ofi_entry_remove(struct ofi_port *port, struct ofi_link *link)
+/* The link is quiet. False: libfabric has no room, and the entry stays. */
+static bool ofi_entry_remove(struct ofi_port *port, struct ofi_link *link)
 {
 	if (!link->has_entry)
 		return true;
@@ -136,7 +138,8 @@ bool ripc__ofi_entry_remove(struct ofi_port *port, struct ofi_link *link)
 	return true;
 }
 
-bool ripc__ofi_entry_is_needed(const struct ofi_port *port, const struct ofi_link *link)
+/* Does it lead to a partner of EFA who may live? */
+static bool ofi_entry_is_needed(const struct ofi_port *port, const struct ofi_link *link)
 {
 	return is_efa(port) && link->has_entry && !link->gone;
 }
@@ -148,8 +151,8 @@ void ripc__ofi_entry_lost(const struct ofi_port *port, struct ofi_link *link)
 
 void ripc__ofi_entry_ended(struct ofi_port *port, struct ofi_link *link)
 {
-	if (link->gone && ripc__ofi_entry_is_quiet(link))
-		(void)ripc__ofi_entry_remove(port, link);
+	if (link->gone && ofi_entry_is_quiet(link))
+		(void)ofi_entry_remove(port, link);
 }
 
 /* Told once: the same failure will come again. */
@@ -162,7 +165,11 @@ static void explain(struct ofi_port *port)
 	port->told_full = true;
 }
 
-int ripc__ofi_entry_make(struct ofi_port *port, struct ofi_link *link)
+/*
+ * 0: there is one. 1: there is a new one of EFA, and those at its place may have gone.
+ * -EHOSTUNREACH: libfabric has no room.
+ */
+static int ofi_entry_make(struct ofi_port *port, struct ofi_link *link)
 {
 	if (link->has_entry)
 		return 0;
@@ -220,13 +227,13 @@ static int link_new(struct ofi_port *port, const struct ripc__addr *addr, struct
 /* Nobody uses it, and libfabric has nothing of it. */
 static bool may_go(const struct ofi_link *link)
 {
-	return !link->n_routes && ripc__ofi_entry_is_quiet(link);
+	return !link->n_routes && ofi_entry_is_quiet(link);
 }
 
 /* A link that may go. The link stays where libfabric has no room to let it go. */
 static bool link_free(struct ofi_port *port, struct ofi_link *link)
 {
-	if (!ripc__ofi_entry_remove(port, link))
+	if (!ofi_entry_remove(port, link))
 		return false;
 	ripc__map_remove(&port->links_by_name, link->key);
 	list_remove(&link->node);
@@ -247,7 +254,7 @@ void ripc__ofi_links_trim(struct ofi_port *port, uint32_t n_kept)
 
 		list_remove(&link->node);
 		list_append(&port->links_unused, &link->node);
-		if (may_go(link) && ripc__ofi_entry_is_needed(port, link))
+		if (may_go(link) && ofi_entry_is_needed(port, link))
 			(void)ripc__ofi_knock(port, link);
 		else if (may_go(link))
 			(void)link_free(port, link);
@@ -261,7 +268,7 @@ static int link_find(struct ofi_port *port, const struct ripc__addr *addr, struc
 
 	if (link && !is_at(link, addr))
 		return -EADDRINUSE;
-	if (link && link->failed && may_go(link) && !ripc__ofi_entry_is_needed(port, link) &&
+	if (link && link->failed && may_go(link) && !ofi_entry_is_needed(port, link) &&
 			link_free(port, link))
 		link = NULL;
 	if (!link)
@@ -295,7 +302,7 @@ static void link_put(struct ofi_port *port, struct ofi_link *link)
 	list_remove(&link->node);
 	list_append(&port->links_unused, &link->node);
 	port->n_unused++;
-	if (link->failed && may_go(link) && !ripc__ofi_entry_is_needed(port, link))
+	if (link->failed && may_go(link) && !ofi_entry_is_needed(port, link))
 		(void)link_free(port, link);
 	else
 		ripc__ofi_links_trim(port, OFI_LINKS_KEPT);
@@ -308,16 +315,16 @@ static void ask_others(struct ofi_port *port, const struct ofi_link *link)
 		struct ofi_link *other = list_entry(node, struct ofi_link, node);
 
 		if (other != link && other->has_entry && !other->gone &&
-				ripc__ofi_entry_is_quiet(other) &&
+				ofi_entry_is_quiet(other) &&
 				ripc__ofi_addr_same_place(&other->addr, &link->addr))
 			(void)ripc__ofi_knock(port, other);
 	}
 }
 
-/* Errors as those of ripc__ofi_entry_make(). */
+/* Errors as those of ofi_entry_make(). */
 static int enter(struct ofi_port *port, struct ofi_link *link)
 {
-	int made = ripc__ofi_entry_make(port, link);
+	int made = ofi_entry_make(port, link);
 
 	if (made > 0)
 		ask_others(port, link);

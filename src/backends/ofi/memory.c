@@ -102,7 +102,8 @@ void ripc__ofi_mem_dereg(void *port, void *region)
 	region_close(&((struct ofi_port *)port)->dev, region);
 }
 
-bool ripc__ofi_registers(const struct ofi_device *dev)
+/* Must it be registered before it is read into? */
+static bool ofi_registers(const struct ofi_device *dev)
 {
 	return has_mode(dev, FI_MR_LOCAL);
 }
@@ -355,7 +356,7 @@ int ripc__ofi_read(void *state, void *peer_state, const struct ripc__move *move)
 		return -ECONNRESET;
 	if (list_empty(&port->free_reads))
 		return -EAGAIN;
-	if (move->len && !region && ripc__ofi_registers(&port->dev))
+	if (move->len && !region && ofi_registers(&port->dev))
 		return -EINVAL;
 	read = list_entry(list_pop(&port->free_reads), struct ofi_read, node);
 	read->link = peer->link;

@@ -178,7 +178,7 @@ static void destroy_done(void *owner, struct ripc__rdma_job *job)
 		conn_free(conn_of(job));
 }
 
-void ripc__rdmacm_conn_destroy(struct rdmacm_conn *conn)
+static void rdmacm_conn_destroy(struct rdmacm_conn *conn)
 {
 	struct rdmacm_port *port = conn->port;
 
@@ -204,7 +204,7 @@ static void break_done(void *owner, struct ripc__rdma_job *job)
 	conn->port->look = true;
 }
 
-void ripc__rdmacm_conn_disconnect(struct rdmacm_conn *conn)
+static void rdmacm_conn_disconnect(struct rdmacm_conn *conn)
 {
 	conn->state = RDMACM_BREAKING;
 	submit(conn, break_run, break_done);
@@ -222,7 +222,7 @@ static void spoil_done(void *owner, struct ripc__rdma_job *job)
 	conn->passed = UINT64_MAX;
 	ripc__rdmacm_fences_check(conn->port);
 	if (!conn->asked)
-		ripc__rdmacm_conn_disconnect(conn);
+		rdmacm_conn_disconnect(conn);
 }
 
 void ripc__rdmacm_conn_break(struct rdmacm_conn *conn, int error)
@@ -242,13 +242,13 @@ void ripc__rdmacm_conn_break(struct rdmacm_conn *conn, int error)
 	if (conn->busy || conn->port->closing)
 		return;
 	if (!conn->id->qp) {
-		ripc__rdmacm_conn_destroy(conn);
+		rdmacm_conn_destroy(conn);
 		return;
 	}
 	if (conn->asked)
 		submit(conn, spoil_run, spoil_done);
 	else
-		ripc__rdmacm_conn_disconnect(conn);
+		rdmacm_conn_disconnect(conn);
 }
 
 /* After a job: it goes on, unless something went wrong meanwhile. */
@@ -426,18 +426,20 @@ int ripc__rdmacm_conn_ask(struct rdmacm_link *link)
 	return 0;
 }
 
-bool ripc__rdmacm_is_our_device(const struct ripc__rdma_device *rdma, const struct rdma_cm_id *id)
+/* Is it at the device, and the port of it, that we have opened? */
+static bool rdmacm_is_our_device(const struct ripc__rdma_device *rdma, const struct rdma_cm_id *id)
 {
 	return id->verbs && id->port_num == rdma->port &&
 		strcmp(ibv_get_device_name(id->verbs->device),
 			ibv_get_device_name(rdma->context->device)) == 0;
 }
 
-void ripc__rdmacm_conn_resolved(struct rdmacm_conn *conn, enum rdma_cm_event_type what)
+/* Client: the first part of the way is found, or all of it. */
+static void rdmacm_conn_resolved(struct rdmacm_conn *conn, enum rdma_cm_event_type what)
 {
 	if (conn->state != RDMACM_RESOLVING || conn->unwanted)
 		return;
-	if (!ripc__rdmacm_is_our_device(conn->port->rdma, conn->id)) {
+	if (!rdmacm_is_our_device(conn->port->rdma, conn->id)) {
 		ripc__rdmacm_conn_break(conn, -EHOSTUNREACH);
 	} else if (what == RDMA_CM_EVENT_ADDR_RESOLVED) {
 		if (rdma_resolve_route(conn->id, RESOLVE_MS))
@@ -448,7 +450,8 @@ void ripc__rdmacm_conn_resolved(struct rdmacm_conn *conn, enum rdma_cm_event_typ
 	}
 }
 
-int ripc__rdmacm_conn_accept(struct rdmacm_link *link, struct rdma_cm_id *id,
+/* Makes a connection of a request, which becomes the link's; then id is the connection's. */
+static int rdmacm_conn_accept(struct rdmacm_link *link, struct rdma_cm_id *id,
 		const struct rdmacm_hello *hello)
 {
 	struct rdmacm_conn *conn;
@@ -668,7 +671,8 @@ static void refuse(struct rdmacm_port *port, struct rdma_cm_id *id, uint8_t reas
 	(void)rdma_reject(id, bytes, sizeof(bytes));
 }
 
-bool ripc__rdmacm_request_came(struct rdmacm_port *port, const struct rdma_cm_event *event)
+/* False: it was refused, and its identifier is the caller's. */
+static bool rdmacm_request_came(struct rdmacm_port *port, const struct rdma_cm_event *event)
 {
 	struct rdmacm_hello hello;
 	struct rdmacm_link *link;
@@ -678,7 +682,7 @@ bool ripc__rdmacm_request_came(struct rdmacm_port *port, const struct rdma_cm_ev
 	port->look = true; /* a link that is made for it may be of no use */
 	if (port->closing || port->rdma->is_lost || read_request(event, &hello) ||
 			hello.addr.by_udp != port->self.by_udp ||
-			!ripc__rdmacm_is_our_device(port->rdma, event->id)) {
+			!rdmacm_is_our_device(port->rdma, event->id)) {
 		(void)rdma_reject(event->id, NULL, 0);
 		return false;
 	}
@@ -694,7 +698,7 @@ bool ripc__rdmacm_request_came(struct rdmacm_port *port, const struct rdma_cm_ev
 		ripc__rdmacm_room_make(port, ripc__rdma_now_us());
 		reason = RDMACM_BUSY;
 	}
-	if (!reason && ripc__rdmacm_conn_accept(link, event->id, &hello) == 0)
+	if (!reason && rdmacm_conn_accept(link, event->id, &hello) == 0)
 		return true;
 	refuse(port, event->id, reason ? reason : RDMACM_BUSY);
 	return false;
@@ -754,7 +758,7 @@ static void obey(struct rdmacm_conn *conn, const struct rdma_cm_event *event)
 	switch (event->event) {
 	case RDMA_CM_EVENT_ADDR_RESOLVED:
 	case RDMA_CM_EVENT_ROUTE_RESOLVED:
-		ripc__rdmacm_conn_resolved(conn, event->event);
+		rdmacm_conn_resolved(conn, event->event);
 		break;
 	case RDMA_CM_EVENT_ESTABLISHED:
 		accepted(conn, event);
@@ -797,7 +801,7 @@ static void take_event(struct rdmacm_conn *conn, const struct rdma_cm_event *eve
 	conn->asked &= !is_answer(event->event);
 	obey(conn, event);
 	if (is_late && !conn->busy)
-		ripc__rdmacm_conn_disconnect(conn);
+		rdmacm_conn_disconnect(conn);
 }
 
 /* What an event says, which is gone when it is acknowledged. */
@@ -833,7 +837,7 @@ static void take_request(struct rdmacm_port *port, const struct rdma_cm_event *e
 
 	if (is_guarded)
 		ripc__rdma_guard_begin(&before);
-	if (!ripc__rdmacm_request_came(port, event))
+	if (!rdmacm_request_came(port, event))
 		rdma_destroy_id(event->id);
 	if (is_guarded)
 		ripc__rdma_guard_end(&before);
@@ -918,7 +922,7 @@ static void conn_run(struct rdmacm_conn *conn, uint64_t now_us)
 		break;
 	case RDMACM_FLUSHING:
 		if (is_flushed(conn, now_us))
-			ripc__rdmacm_conn_destroy(conn);
+			rdmacm_conn_destroy(conn);
 		else
 			ripc__rdmacm_due_at(conn->port, now_us + FLUSH_LOOK_US);
 		break;

@@ -313,18 +313,9 @@ void ripc__rdmacm_conn_leave(struct rdmacm_conn *conn);
 void ripc__rdmacm_conn_close(struct rdmacm_conn *conn);
 /* Looks whether it can go a step further towards its end. */
 void ripc__rdmacm_conn_check(struct rdmacm_conn *conn);
-/* Makes a connection of a request, which becomes the link's; then id is the connection's. */
-int ripc__rdmacm_conn_accept(struct rdmacm_link *link, struct rdma_cm_id *id,
-		const struct rdmacm_hello *hello);
-/* Is it at the device, and the port of it, that we have opened? */
-bool ripc__rdmacm_is_our_device(const struct ripc__rdma_device *rdma, const struct rdma_cm_id *id);
-/* Client: the first part of the way is found, or all of it. */
-void ripc__rdmacm_conn_resolved(struct rdmacm_conn *conn, enum rdma_cm_event_type what);
 /* Finds out whether it is dead, unless a datagram would lack the credit that this takes. */
 void ripc__rdmacm_conn_try(struct rdmacm_conn *conn);
 /* Steps of the end: what was posted comes back; it has. */
-void ripc__rdmacm_conn_disconnect(struct rdmacm_conn *conn);
-void ripc__rdmacm_conn_destroy(struct rdmacm_conn *conn);
 void ripc__rdmacm_conns_close(struct rdmacm_port *port);
 
 /* ---- fence ------------------------------------------------------------------------------- */
@@ -361,9 +352,6 @@ int ripc__rdmacm_mem_close(void *port, const struct ripc__key *key, enum ripc__c
 /* ---- request ----------------------------------------------------------------------------- */
 
 /* Requests for a connection. */
-
-/* False: it was refused, and its identifier is the caller's. */
-bool ripc__rdmacm_request_came(struct rdmacm_port *port, const struct rdma_cm_event *event);
 
 /* ---- events ------------------------------------------------------------------------------ */
 

@@ -84,7 +84,11 @@ static bool holds(const struct shm_import *import, const void *mem, size_t len)
 	return from < import->len && len <= import->len - from;
 }
 
-struct shm_import *ripc__shm_import_find(struct shm_port *port, const void *mem, size_t len,
+/*
+ * The mapped memory that [mem, mem + len) lies in, if it can be given on; NULL. *memory: as it is
+ * shown to others.
+ */
+static struct shm_import *shm_import_find(struct shm_port *port, const void *mem, size_t len,
 		struct ripc__shared *memory)
 {
 	struct shm_import *found = NULL;
@@ -107,12 +111,13 @@ struct shm_import *ripc__shm_import_find(struct shm_port *port, const void *mem,
 	return found;
 }
 
-bool ripc__shm_import_is_id(uint64_t id)
+static bool shm_import_is_id(uint64_t id)
 {
 	return id & PASSED_IDS;
 }
 
-bool ripc__shm_import_is_there(const struct shm_port *port, const struct ripc__shared *memory)
+/* Is memory still there that was given on? */
+static bool shm_import_is_there(const struct shm_port *port, const struct ripc__shared *memory)
 {
 	list_for_each(node, &port->passed) {
 		if (list_entry(node, struct shm_import, node)->id == memory->id)
@@ -121,13 +126,14 @@ bool ripc__shm_import_is_there(const struct shm_port *port, const struct ripc__s
 	return false;
 }
 
-void ripc__shm_import_ref(struct shm_import *import)
+static void shm_import_ref(struct shm_import *import)
 {
 	import->refs++;
 	import->n_keys++;
 }
 
-void ripc__shm_import_unref(struct shm_port *port, struct shm_import *import, bool is_left)
+/* A key more shows it to others; a key less. is_left: who had the key may read on. */
+static void shm_import_unref(struct shm_port *port, struct shm_import *import, bool is_left)
 {
 	import->n_keys--;
 	import->left |= is_left;
@@ -358,7 +364,7 @@ static int key_open(struct shm_out *out, const struct shm_entry *range,
 		.import = import, .memory = *memory};
 	list_init(&made->node);
 	if (import)
-		ripc__shm_import_ref(import);
+		shm_import_ref(import);
 	entry = &out->exports->table->entries[at];
 	entry->slab = range->slab;
 	entry->offset = range->offset;
@@ -383,7 +389,7 @@ static int find_memory(struct shm_out *out, const void *mem, size_t len,
 	*import = NULL;
 	if (error != -EINVAL)
 		return error;
-	*import = ripc__shm_import_find(out->port, mem, len, memory);
+	*import = shm_import_find(out->port, mem, len, memory);
 	return *import ? 0 : -EINVAL;
 }
 
@@ -468,7 +474,7 @@ static void tell_spread(const struct shm_port *port, const struct shm_key *key)
 static void key_free(struct shm_port *port, struct shm_key *key, bool is_left)
 {
 	if (key->import)
-		ripc__shm_import_unref(port, key->import, is_left);
+		shm_import_unref(port, key->import, is_left);
 	free(key);
 }
 
@@ -692,7 +698,7 @@ static const struct ripc__shared *exported_to(const struct shm_out *out, int fd)
 	for (uint32_t i = 0; out->exports && i < SHM_SLABS; i++) {
 		const struct ripc__shared *memory = &out->exports->slabs[i].memory;
 
-		if (memory->id && !ripc__shm_import_is_id(memory->id) &&
+		if (memory->id && !shm_import_is_id(memory->id) &&
 				host->is_shared(host->arg, memory) &&
 				ripc__is_same_file(memory->fd, fd))
 			return memory;
@@ -717,7 +723,7 @@ static bool is_there(const struct shm_port *port, const struct ripc__shared *mem
 {
 	const struct ripc__host *host = &port->dev.host;
 
-	return ripc__shm_import_is_id(memory->id) ? ripc__shm_import_is_there(port, memory) :
+	return shm_import_is_id(memory->id) ? shm_import_is_there(port, memory) :
 		host->is_shared(host->arg, memory);
 }
 

@@ -137,7 +137,8 @@ void ripc__shm_in_free(struct shm_port *port, struct shm_in *in)
 	free(in);
 }
 
-void ripc__shm_in_end(struct shm_port *port, struct shm_in *in)
+/* Nothing more will come over its socket: it is freed once its ring is empty. */
+static void shm_in_end(struct shm_port *port, struct shm_in *in)
 {
 	ripc__shm_unwatch(port, &in->watch);
 	ripc__shm_point("in_ended");
@@ -164,14 +165,14 @@ void ripc__shm_ins_strike(struct shm_port *port)
 		bool has_hello = in->from.len > 0;
 
 		if (port->n_leases && is_giver_dead(in))
-			ripc__shm_in_end(port, in);
+			shm_in_end(port, in);
 		if (in->watch.fd < 0 || (has_hello && in->way != SHM_OFFERED) ||
 				++in->n_strikes < STRIKES_MAX)
 			continue;
 		if (has_hello)
 			way_set(port, in, SHM_BY_RING);
 		else
-			ripc__shm_in_end(port, in);
+			shm_in_end(port, in);
 	}
 }
 
@@ -279,7 +280,7 @@ uint32_t ripc__shm_in_take(struct shm_port *port, struct shm_in *in, struct ripc
 
 		if (len < 0) {
 			ring_close(port, in);
-			ripc__shm_in_end(port, in);
+			shm_in_end(port, in);
 			return taken;
 		}
 		if (len == 0)
@@ -344,7 +345,7 @@ uint32_t ripc__shm_in_input(struct shm_port *port, struct shm_in *in, struct rip
 		if (!buffer)
 			break;
 		if (!take_message(port, in, buffer, &received, &got)) {
-			ripc__shm_in_end(port, in);
+			shm_in_end(port, in);
 			return taken;
 		}
 		if (got == SHM_NOTHING)
@@ -370,7 +371,7 @@ void ripc__shm_in_memory(struct shm_port *port, struct shm_in *in)
 		if (!shm_brings_memory(next) && next != SHM_WAKE)
 			break;
 		if (!take_message(port, in, buffer, &received, &got))
-			ripc__shm_in_end(port, in);
+			shm_in_end(port, in);
 	}
 	/* No poll will do it. */
 	if (port->roused)

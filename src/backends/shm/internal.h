@@ -547,8 +547,6 @@ void ripc__shm_in_memory(struct shm_port *port, struct shm_in *in);
  * else to do: making a ring takes longer (0.2 ms) than answering who comes with a question.
  */
 void ripc__shm_offer_owed(struct shm_port *port);
-/* Nothing more will come over its socket: it is freed once its ring is empty. */
-void ripc__shm_in_end(struct shm_port *port, struct shm_in *in);
 /* Is there anything left in it that was sent before its end? */
 bool ripc__shm_in_lasts(const struct shm_in *in);
 void ripc__shm_in_free(struct shm_port *port, struct shm_in *in);
@@ -617,18 +615,6 @@ void ripc__shm_imports_end(struct shm_port *port, struct shm_in *in);
 void ripc__shm_import_put(struct shm_port *port, struct shm_import *import);
 /* The link over which it came ends. */
 void ripc__shm_import_detach(struct shm_port *port, struct shm_import *import);
-/*
- * The mapped memory that [mem, mem + len) lies in, if it can be given on; NULL. *memory: as it is
- * shown to others.
- */
-struct shm_import *ripc__shm_import_find(struct shm_port *port, const void *mem, size_t len,
-		struct ripc__shared *memory);
-/* Is memory still there that was given on? */
-bool ripc__shm_import_is_there(const struct shm_port *port, const struct ripc__shared *memory);
-bool ripc__shm_import_is_id(uint64_t id);
-/* A key more shows it to others; a key less. is_left: who had the key may read on. */
-void ripc__shm_import_ref(struct shm_import *import);
-void ripc__shm_import_unref(struct shm_port *port, struct shm_import *import, bool is_left);
 
 /* port.c */
 int ripc__shm_poll(void *port, struct ripc__event *events, uint32_t n, bool all);

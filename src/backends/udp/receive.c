@@ -47,6 +47,8 @@ static const struct sock_extended_err *find(struct msghdr *message)
 	return NULL;
 }
 
+static void udp_read_name(const struct sockaddr_in6 *name, struct sockaddr_in6 *at);
+
 /* What there is no room for is said again, if it matters. */
 static void note(struct udp_port *port, const struct sockaddr_in6 *name, const uint8_t *quote,
 		size_t len)
@@ -57,7 +59,7 @@ static void note(struct udp_port *port, const struct sockaddr_in6 *name, const u
 	if (port->n_hints == UDP_HINTS)
 		return;
 	port->n_hints++;
-	ripc__udp_read_name(name, &own.at);
+	udp_read_name(name, &own.at);
 	ripc__udp_addr_fill(&hint->at, &own);
 	hint->len = (uint32_t)len;
 	memcpy(hint->quote, quote, len);
@@ -87,7 +89,8 @@ static int read_one(struct udp_port *port)
 	return 0;
 }
 
-bool ripc__udp_errors_read(struct udp_port *port)
+/* Reads the error queue. Was there anything that the network has said? */
+static bool udp_errors_read(struct udp_port *port)
 {
 	bool any = false;
 	int rc;
@@ -107,10 +110,11 @@ bool ripc__udp_is_late(struct udp_port *port, int error)
 {
 	if (is_full(error))
 		return false;
-	return ripc__udp_errors_read(port) || error == -ECONNREFUSED;
+	return udp_errors_read(port) || error == -ECONNREFUSED;
 }
 
-uint32_t ripc__udp_hints_tell(struct udp_port *port, struct ripc__event *events, uint32_t n)
+/* Up to n events of where nobody listens; returns how many. */
+static uint32_t udp_hints_tell(struct udp_port *port, struct ripc__event *events, uint32_t n)
 {
 	uint32_t filled = 0;
 
@@ -153,7 +157,7 @@ void ripc__udp_map_v4(struct in6_addr *ip, const struct in_addr *v4)
 	memcpy(&ip->s6_addr[12], v4, sizeof(*v4));
 }
 
-void ripc__udp_read_name(const struct sockaddr_in6 *name, struct sockaddr_in6 *at)
+static void udp_read_name(const struct sockaddr_in6 *name, struct sockaddr_in6 *at)
 {
 	const struct sockaddr_in *in = (const struct sockaddr_in *)name;
 
@@ -204,7 +208,7 @@ static void file_arrival(struct udp_port *port, struct msghdr *message, uint32_t
 	}
 	if (len == 0)
 		return;
-	ripc__udp_read_name(message->msg_name, &own.at);
+	udp_read_name(message->msg_name, &own.at);
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c))
 		read_control(c, &own, &segment,
 			many ? &port->many_dropped : &port->kernel_dropped);
@@ -317,7 +321,7 @@ static void hand_over(struct udp_arrival *arrival, struct ripc__event *event)
 /* The call that failed may have received nothing though there was something. */
 static void after_failure(struct udp_port *port)
 {
-	ripc__udp_errors_read(port);
+	udp_errors_read(port);
 	if (!port->received.buffer && !port->n_arrivals)
 		receive(port);
 }
@@ -340,7 +344,7 @@ int ripc__udp_poll(void *state, struct ripc__event *events, uint32_t n, bool all
 			receive_several(port, true);
 	}
 	if (port->n_hints)
-		filled = ripc__udp_hints_tell(port, events, n);
+		filled = udp_hints_tell(port, events, n);
 	while (filled < n && port->next < port->n_arrivals) {
 		struct udp_arrival *arrival = &port->arrivals[port->next];
 

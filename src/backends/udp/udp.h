@@ -153,17 +153,12 @@ void ripc__udp_many_ignore(void *port, uint64_t number);
 int ripc__udp_many_fd(void *port);
 
 /* receive.c */
-/* Reads the error queue. Was there anything that the network has said? */
-bool ripc__udp_errors_read(struct udp_port *port);
 /* May this error of a send be about an earlier one, so that it is to be tried again? */
 bool ripc__udp_is_late(struct udp_port *port, int error);
-/* Up to n events of where nobody listens; returns how many. */
-uint32_t ripc__udp_hints_tell(struct udp_port *port, struct ripc__event *events, uint32_t n);
 
 /* receive.c */
 void ripc__udp_map_v4(struct in6_addr *ip, const struct in_addr *v4);
 /* A name that the kernel has given, as IPv6. */
-void ripc__udp_read_name(const struct sockaddr_in6 *name, struct sockaddr_in6 *at);
 int ripc__udp_poll(void *port, struct ripc__event *events, uint32_t n, bool all);
 void ripc__udp_release(void *port, void *handle);
 int ripc__udp_wait_arm(void *port);

@@ -172,7 +172,8 @@ err_free_copy:
 	return -EINVAL;
 }
 
-const char *ripc__config_option(void *arg, const char *name)
+/* For struct ripc__host.option. arg: the context. */
+static const char *config_option(void *arg, const char *name)
 {
 	struct ripc_context *ctx = arg;
 	const char *at = ctx->options;
@@ -187,7 +188,12 @@ const char *ripc__config_option(void *arg, const char *name)
 	return NULL;
 }
 
-int ripc__config_take(struct ripc_context *ctx, const struct ripc_config *cfg)
+/*
+ * Copies cfg (NULL: defaults) into ctx->cfg, with values of the environment in its place. -EINVAL:
+ * cfg is no configuration (logged, unless its size is wrong); -E2BIG: cfg has more than the library
+ * knows; -ENOMEM. Values that were taken before a failure belong to the context all the same.
+ */
+static int config_take(struct ripc_context *ctx, const struct ripc_config *cfg)
 {
 	struct ripc_config *own = &ctx->cfg;
 	int error = cfg ? ripc__struct_take(own, sizeof(*own), cfg,
@@ -290,7 +296,8 @@ static void say_ignored(struct ripc_context *ctx)
 	}
 }
 
-int ripc__config_check(struct ripc_context *ctx)
+/* Checks each word of the configuration. -EINVAL: some are unknown; each of them was logged. */
+static int config_check(struct ripc_context *ctx)
 {
 	int error = 0;
 
@@ -633,7 +640,7 @@ static int context_start(struct ripc_context *ctx)
 {
 	int error;
 
-	ctx->host = (struct ripc__host){.arg = ctx, .log = host_log, .option = ripc__config_option,
+	ctx->host = (struct ripc__host){.arg = ctx, .log = host_log, .option = config_option,
 		.interfaces = ctx->cfg.interfaces, .peers = ctx->cfg.peers,
 		.context = ctx->incarnation, .identity = ctx->env.host_identity,
 		.memory = 2 * ripc__memory_half(), .env = ctx->env.arg,
@@ -687,8 +694,8 @@ int ripc__open_in(const struct ripc_config *cfg, const struct ripc__env *env,
 	ctx->env = *env;
 	error = identity_draw(ctx);
 	lists_init(ctx);
-	error = error ? error : ripc__config_take(ctx, cfg);
-	error = error ? error : ripc__config_check(ctx);
+	error = error ? error : config_take(ctx, cfg);
+	error = error ? error : config_check(ctx);
 	error = error ? error : context_start(ctx);
 	if (error) {
 		/* The log has more about the other errors: for -ENOENT, which file is missing. */
@@ -963,9 +970,9 @@ int ripc_probe(const struct ripc_config *cfg,
 	ripc__env_init(&ctx->env);
 	lists_init(ctx);
 	probed = probed_alloc(ctx);
-	error = ripc__config_take(ctx, cfg);
-	error = error ? error : ripc__config_check(ctx);
-	ctx->host = (struct ripc__host){.arg = ctx, .log = host_log, .option = ripc__config_option,
+	error = config_take(ctx, cfg);
+	error = error ? error : config_check(ctx);
+	ctx->host = (struct ripc__host){.arg = ctx, .log = host_log, .option = config_option,
 		.interfaces = ctx->cfg.interfaces, .peers = ctx->cfg.peers,
 		.identity = ctx->env.host_identity};
 	if (!error && ctx->cfg.keys && ripc__seal_open(ctx))

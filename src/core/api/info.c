@@ -170,7 +170,7 @@ static void add_all(struct text *text, struct ripc_context *ctx, const struct pe
 	}
 }
 
-void ripc__path_others(struct partner *partner, char *bytes, size_t size)
+static void path_others(struct partner *partner, char *bytes, size_t size)
 {
 	struct ripc_context *ctx = partner->service->ctx;
 	const struct ripc__answer *answer = ripc__resolver_recall(ctx->resolver, partner->id);
@@ -181,7 +181,8 @@ void ripc__path_others(struct partner *partner, char *bytes, size_t size)
 	add_all(&text, ctx, partner->peer, answer);
 }
 
-void ripc__path_none(struct ripc_context *ctx, uint64_t id, struct ripc_path *path)
+/* Writes the text of ripc_path.others; none: for a service that no network leads to. */
+static void path_none(struct ripc_context *ctx, uint64_t id, struct ripc_path *path)
 {
 	struct ripc_path own = {.size = path->size};
 	struct text text = {own.others, sizeof(own.others), 0};
@@ -328,7 +329,7 @@ static int path_fill(struct partner *partner, struct ripc_path *path)
 	own.datagram_bytes = ripc__peer_payload(ctx, peer) + WIRE_HEADER + WIRE_DATA_BODY;
 	own.rtt_us = peer->srtt_us;
 	own.incarnation = partner->incarnation;
-	ripc__path_others(partner, own.others, sizeof(own.others));
+	path_others(partner, own.others, sizeof(own.others));
 	ripc__struct_fill(path, path->size, &own, sizeof(own));
 	return 0;
 }
@@ -347,7 +348,7 @@ int ripc_path_info(struct ripc_service *svc, uint64_t to, struct ripc_path *path
 	if (!error)
 		error = path_fill(partner, path);
 	else if (error == -EHOSTUNREACH)
-		ripc__path_none(svc->ctx, to, path);
+		path_none(svc->ctx, to, path);
 	ripc__leave(svc->ctx);
 	return error;
 }

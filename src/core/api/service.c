@@ -138,7 +138,8 @@ err_remove:
 	return error;
 }
 
-int ripc__service_start(struct ripc_context *ctx, uint64_t id, struct ripc_service **service_out)
+/* Begins to register. When service->publishing is false, call service_finish(). */
+static int service_start(struct ripc_context *ctx, uint64_t id, struct ripc_service **service_out)
 {
 	bool is_private = id == 0;
 	struct ripc_service *service;
@@ -169,7 +170,8 @@ int ripc__service_start(struct ripc_context *ctx, uint64_t id, struct ripc_servi
 	return 0;
 }
 
-int ripc__service_finish(struct ripc_service *service)
+/* The result of publishing; ends the service if it is not registered. */
+static int service_finish(struct ripc_service *service)
 {
 	struct ripc_context *ctx = service->ctx;
 	const struct ripc__answer *answer;
@@ -405,7 +407,7 @@ static int begin_all(struct ripc_context *ctx, const uint64_t *ids, size_t n,
 	int error = 0;
 
 	while (opening.n < n) {
-		int failed = ripc__service_start(ctx, ids[opening.n], &services[opening.n]);
+		int failed = service_start(ctx, ids[opening.n], &services[opening.n]);
 
 		error = failed ? failed : error;
 		opening.n++;
@@ -423,7 +425,7 @@ static int open_all(struct ripc_context *ctx, const uint64_t *ids, size_t n,
 	int opened = 0, error = begin_all(ctx, ids, n, services);
 
 	for (size_t i = 0; i < n; i++) {
-		int failed = services[i] ? ripc__service_finish(services[i]) : -ENOENT;
+		int failed = services[i] ? service_finish(services[i]) : -ENOENT;
 
 		if (failed && services[i])
 			error = failed;

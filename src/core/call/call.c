@@ -54,7 +54,7 @@
 #define SLOT_SHIFT 48
 #define CHANCE     ((1ull << SLOT_SHIFT) - 1)
 
-int ripc__call_name(struct call *call)
+static int call_name(struct call *call)
 {
 	struct ripc__slots *slots = &call->service->ctx->call_slots;
 	int error = ripc__slots_grow(slots);
@@ -64,7 +64,8 @@ int ripc__call_name(struct call *call)
 	return error;
 }
 
-void ripc__call_unname(struct call *call)
+/* Takes a slot for the call while it is open, and gives it back. -ENOMEM. */
+static void call_unname(struct call *call)
 {
 	ripc__slots_clear(&call->service->ctx->call_slots, (uint32_t)(call->id >> SLOT_SHIFT));
 }
@@ -79,14 +80,19 @@ static uint64_t chance_draw(struct ripc_context *ctx, struct partner *partner)
 	return partner->call_ids += 2;
 }
 
-void ripc__call_identify(struct call *call, struct partner *partner)
+/*
+ * Gives the call, which has a slot, another ID. partner: the ID goes to this partner alone; NULL:
+ * the ID may go to several partners, one after the other.
+ */
+static void call_identify(struct call *call, struct partner *partner)
 {
 	uint64_t chance = chance_draw(call->service->ctx, partner) & CHANCE;
 
 	call->id = (call->id & ~CHANCE) | chance;
 }
 
-struct call *ripc__call_by_id(const struct ripc_context *ctx, uint64_t id)
+/* The call with this ID, or NULL. */
+static struct call *call_by_id(const struct ripc_context *ctx, uint64_t id)
 {
 	struct call *call = ripc__slots_get(&ctx->call_slots, id >> SLOT_SHIFT);
 
@@ -99,7 +105,7 @@ static bool is_taker(const struct call *call, const struct partner *partner)
 }
 
 /* Most often that is whom the ID means. */
-struct partner *ripc__call_taker(const struct call *call, uint64_t incarnation)
+static struct partner *call_taker(const struct call *call, uint64_t incarnation)
 {
 	const struct ripc_service *service = call->service;
 	struct partner *partner = service->recent;
@@ -142,7 +148,7 @@ static struct call *call_take(struct ripc_context *ctx, uint32_t n_items)
 	return call;
 }
 
-struct call *ripc__call_alloc(struct ripc_service *service, const struct ripc_request *request)
+static struct call *call_alloc(struct ripc_service *service, const struct ripc_request *request)
 {
 	struct call *call = call_take(service->ctx, request->n_items);
 	size_t returns = request->n_returns * sizeof(struct ripc_buffer);
@@ -224,7 +230,7 @@ static void forget(struct call *call)
 
 	partner_leave(call);
 	list_remove(&call->node);
-	ripc__call_unname(call);
+	call_unname(call);
 	ripc__timer_dismiss(ctx, &call->timer);
 	call->service->n_calls--;
 	ctx->stats.calls_open--;
@@ -387,7 +393,7 @@ static int identify(struct call *call, struct partner *partner)
 	struct ripc_send request;
 	int error;
 
-	ripc__call_identify(call, partner);
+	call_identify(call, partner);
 	if (!call->n_returns)
 		return 0;
 	request = request_of(call);
@@ -676,7 +682,7 @@ void ripc__question_ended(struct outgoing *outgoing)
 			timer_set(call, context_of(call)->now_us);
 		return;
 	}
-	partner = ripc__call_taker(call, outgoing->to_incarnation);
+	partner = call_taker(call, outgoing->to_incarnation);
 	if (outgoing->outcome == RIPC_DELIVERED && partner) {
 		asked(call, partner);
 		timer_set(call, context_of(call)->now_us + there_us(context_of(call)));
@@ -696,13 +702,13 @@ static bool waits_for(const struct call *call, const struct partner *partner)
 
 bool ripc__call_is_open(const struct partner *partner, uint64_t id)
 {
-	return waits_for(ripc__call_by_id(partner->service->ctx, id), partner);
+	return waits_for(call_by_id(partner->service->ctx, id), partner);
 }
 
 void ripc__answer_came(struct partner *partner, struct message *message)
 {
 	struct ripc_context *ctx = partner->service->ctx;
-	struct call *call = ripc__call_by_id(ctx, message->public.reply);
+	struct call *call = call_by_id(ctx, message->public.reply);
 	bool asking;
 
 	message->public.reply = 0;
@@ -743,13 +749,13 @@ static int enter(struct call *call)
 {
 	struct ripc_service *service = call->service;
 	struct ripc_context *ctx = service->ctx;
-	int error = ripc__call_name(call);
+	int error = call_name(call);
 
 	if (error)
 		return error;
 	error = ripc__timer_admit(ctx);
 	if (error) {
-		ripc__call_unname(call);
+		call_unname(call);
 		return error;
 	}
 	list_append(&service->calls, &call->node);
@@ -777,7 +783,7 @@ int ripc__call_begin(struct ripc_service *service, const struct ripc_request *re
 		ripc__buffers_check(ctx, request->items, request->n_items) : 0;
 	if (error)
 		return error;
-	call = ripc__call_alloc(service, request);
+	call = call_alloc(service, request);
 	if (!call)
 		return -ENOMEM;
 	error = enter(call);

@@ -88,19 +88,6 @@ void ripc__call_untold(struct message *message);
 
 /* The IDs of open calls, and the partner that a question went to. */
 
-/* Takes a slot for the call while it is open, and gives it back. -ENOMEM. */
-int ripc__call_name(struct call *call);
-void ripc__call_unname(struct call *call);
-/*
- * Gives the call, which has a slot, another ID. partner: the ID goes to this partner alone; NULL:
- * the ID may go to several partners, one after the other.
- */
-void ripc__call_identify(struct call *call, struct partner *partner);
-/* The call with this ID, or NULL. */
-struct call *ripc__call_by_id(const struct ripc_context *ctx, uint64_t id);
-/* Of the partners that claim this incarnation, the one to which the question went; or NULL. */
-struct partner *ripc__call_taker(const struct call *call, uint64_t incarnation);
-
 /* ---- reply ------------------------------------------------------------------------------- */
 
 /* Answers to questions. */
@@ -121,7 +108,6 @@ int ripc__reply(struct ripc_service *service, const struct ripc_msg *question,
 /* Memory for calls. */
 
 /* A call with only the fields that the application's request gives. NULL: no memory. */
-struct call *ripc__call_alloc(struct ripc_service *service, const struct ripc_request *request);
 void ripc__call_free(struct call *call);
 /* The context is closed: frees all calls that are left. */
 void ripc__calls_free(struct ripc_context *ctx);

@@ -62,7 +62,8 @@ static uint64_t gone_for_us(struct ripc_context *ctx, uint64_t incarnation)
 	return ctx->now_us - ctx->closed_floor_us;
 }
 
-void ripc__answer_gone(struct ripc_context *ctx, struct device *device,
+/* GONE: the addressed incarnation is not here. */
+static void answer_gone(struct ripc_context *ctx, struct device *device,
 		const struct wire_packet *packet, const struct ripc__event *event)
 {
 	struct wire_packet answer = {.h.type = WIRE_GONE};
@@ -75,7 +76,7 @@ void ripc__answer_gone(struct ripc_context *ctx, struct device *device,
 }
 
 /* The proof is for whoever asks: for its context, or, where no hello tells that, its service. */
-void ripc__answer_retry(struct ripc_context *ctx, struct device *device,
+static void answer_retry(struct ripc_context *ctx, struct device *device,
 		const struct wire_packet *packet, const struct ripc__event *event)
 {
 	struct wire_packet answer = {.h.type = WIRE_RETRY};
@@ -93,7 +94,7 @@ void ripc__answer_retry(struct ripc_context *ctx, struct device *device,
  * Its sender may not be what its hello says, or may not send to us: both ends say so. A packet with
  * a token is named by its token and its number, a hello by the token that it gives.
  */
-void ripc__answer_refused(struct ripc_context *ctx, struct device *device,
+static void answer_refused(struct ripc_context *ctx, struct device *device,
 		const struct wire_packet *packet, const struct ripc__event *event)
 {
 	struct wire_packet answer = {.h.type = WIRE_ABORT, .value = WIRE_REFUSED};
@@ -105,7 +106,8 @@ void ripc__answer_refused(struct ripc_context *ctx, struct device *device,
 	ripc__stranger_send(ctx, device, event->from, &answer, event->len);
 }
 
-void ripc__answer_version(struct ripc_context *ctx, struct device *device,
+/* ABORT: the packet has another version of the protocol. */
+static void answer_version(struct ripc_context *ctx, struct device *device,
 		const struct wire_packet *packet, const struct ripc__event *event)
 {
 	struct wire_packet answer = {.h = {.type = WIRE_ABORT, .src = packet->h.dst,
@@ -364,7 +366,7 @@ static struct partner *first_contact(struct ripc_context *ctx, struct device *de
 	if (ctx->seal && !ripc__sealed_lets_in(ctx->seal, event->from, packet->hello.context,
 			packet->hello.service, service->id) &&
 			!is_of_partner(ctx, service, packet, event)) {
-		ripc__answer_refused(ctx, device, packet, event);
+		answer_refused(ctx, device, packet, event);
 		return NULL;
 	}
 	claim = ripc__claim_find(service, device, packet, event->from, &partner);
@@ -420,13 +422,13 @@ static RIPC__RARE struct partner *stranger(struct ripc_context *ctx, struct devi
 	service = ripc__map_get(&ctx->services_by_incarnation, packet->h.dst);
 	if (!service || service->closing) {
 		ctx->stats.drop_token++;
-		ripc__answer_gone(ctx, device, packet, event);
+		answer_gone(ctx, device, packet, event);
 		return NULL;
 	}
 	if (!(packet->h.flags & WIRE_F_HELLO) || packet->h.token) {
 		ctx->stats.drop_token++;
 		if (!packet->h.token || ripc__guess_take(ctx, device, event->from))
-			ripc__answer_retry(ctx, device, packet, event);
+			answer_retry(ctx, device, packet, event);
 		return NULL;
 	}
 	if (packet->hello.to_service != service->id) {
@@ -435,7 +437,7 @@ static RIPC__RARE struct partner *stranger(struct ripc_context *ctx, struct devi
 	}
 	if (!has_proof(ctx, packet, event)) {
 		ctx->stats.drop_proof++;
-		ripc__answer_retry(ctx, device, packet, event);
+		answer_retry(ctx, device, packet, event);
 		return NULL;
 	}
 	return first_contact(ctx, device, packet, event);
@@ -513,7 +515,7 @@ static RIPC__RARE void refuse(struct partner *partner, struct device *device,
 	if (packet->h.type == WIRE_SHORT && !ripc__short_spend(partner, packet))
 		return;
 	if (packet->call.kind == WIRE_CALL_ASKS || ripc__partner_may_repeat(partner))
-		ripc__answer_refused(ctx, device, packet, event);
+		answer_refused(ctx, device, packet, event);
 	else
 		ctx->stats.drop_token++;
 }
@@ -592,7 +594,7 @@ static RIPC__RARE void not_understood(struct ripc_context *ctx, struct device *d
 		const struct wire_packet *packet, const struct ripc__event *event, int error)
 {
 	if (error == -EPROTONOSUPPORT)
-		ripc__answer_version(ctx, device, packet, event);
+		answer_version(ctx, device, packet, event);
 	else
 		ctx->stats.drop_malformed++;
 }
@@ -662,7 +664,7 @@ static RIPC__RARE bool from_elsewhere(struct ripc_context *ctx, struct device *d
 	if (is_of_another(partner, packet)) {
 		ctx->stats.drop_token++;
 		if (verified(ctx, packet))
-			ripc__answer_retry(ctx, device, packet, event);
+			answer_retry(ctx, device, packet, event);
 		return false;
 	}
 	/* They are for the path by which they came. */

@@ -199,7 +199,7 @@ int ripc__context_fd(struct ripc_context *ctx)
 	return epoll_fd;
 }
 
-void ripc__context_fd_close(struct ripc_context *ctx)
+static void context_fd_close(struct ripc_context *ctx)
 {
 	if (ctx->ports_fd >= 0)
 		close(ctx->ports_fd);
@@ -265,7 +265,7 @@ int ripc_wake(struct ripc_service *svc)
 	return 0;
 }
 
-void ripc__signals_hold(struct signals *signals)
+static void signals_hold(struct signals *signals)
 {
 	/* What the program itself has done wrong is told at once. */
 	static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT};
@@ -277,12 +277,13 @@ void ripc__signals_hold(struct signals *signals)
 	pthread_sigmask(SIG_BLOCK, &most, &signals->before);
 }
 
-void ripc__signals_release(const struct signals *signals)
+static void signals_release(const struct signals *signals)
 {
 	pthread_sigmask(SIG_SETMASK, &signals->before, NULL);
 }
 
-bool ripc__signals_came(const struct signals *signals)
+/* Handles the signals that are pending; true: there was one. Without the lock. */
+static bool signals_came(const struct signals *signals)
 {
 	return !ripc__sleep_on(NULL, 0, 0, 0, &signals->before);
 }
@@ -403,7 +404,7 @@ static RIPC__RARE void signals_look(struct ripc_context *ctx, struct waiter *sel
 	bool came;
 
 	ripc__unlock(ctx);
-	came = ripc__signals_came(self->signals);
+	came = signals_came(self->signals);
 	ripc__lock_timely(ctx);
 	self->signalled |= came;
 }
@@ -648,12 +649,12 @@ static __attribute__((noinline)) int wait_to_end(struct ripc_context *ctx,
 	struct signals signals;
 
 	if (ctx->cfg.flags & RIPC_INTERRUPTIBLE) {
-		ripc__signals_hold(&signals);
+		signals_hold(&signals);
 		self.signals = &signals;
 	}
 	wait_long(ctx, &self, deadline_us);
 	if (self.signals)
-		ripc__signals_release(&signals);
+		signals_release(&signals);
 	if ((service && ripc__wake_take(&service->wakes)) || self.signalled)
 		return -EINTR;
 	return ready(arg);
@@ -691,7 +692,7 @@ void ripc__wait_close(struct ripc_context *ctx)
 {
 	ripc__thread_end(ctx);
 	ripc__reread_end(ctx);
-	ripc__context_fd_close(ctx);
+	context_fd_close(ctx);
 	close(ctx->kick_fd);
 	close(ctx->thread_kick_fd);
 }

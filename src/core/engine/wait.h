@@ -49,10 +49,6 @@ struct signals {
 	sigset_t before; /* the signals that the application holds back */
 };
 
-void ripc__signals_hold(struct signals *signals);
-void ripc__signals_release(const struct signals *signals);
-/* Handles the signals that are pending; true: there was one. Without the lock. */
-bool ripc__signals_came(const struct signals *signals);
 /* True: a ripc_wake() had ended no call yet, and is used up now. */
 bool ripc__wake_take(_Atomic uint32_t *wakes);
 
@@ -89,7 +85,6 @@ bool ripc__sleep_on(struct pollfd *fds, nfds_t n, uint64_t now_us, uint64_t unti
 void ripc__port_widened(struct ripc_context *ctx, const struct device *device);
 /* The descriptor of all ports, for the application's event loop; made at the first call. */
 int ripc__context_fd(struct ripc_context *ctx);
-void ripc__context_fd_close(struct ripc_context *ctx);
 /*
  * No call looks at the ports from now on, but the application may sleep on descriptors. So the
  * progress thread looks at once; or packets that come make the context's descriptor readable.

@@ -257,8 +257,6 @@ static inline uint8_t sealed_net_bit(const struct sealed_net *net)
 {
 	return (uint8_t)(1u << sealed_net_nth(net));
 }
-/* A handshake with the member has ended well (status 0), or failed: core must be told. */
-void ripc__member_tell(struct sealed_net *net, struct member *member, int status);
 /* The same of all networks that have a bit in nets. */
 void ripc__member_tell_all(struct seal *seal, struct member *member, uint8_t nets, int status);
 /* Core has been told all of the member at *at: it leaves seal->opened. */
@@ -547,16 +545,5 @@ static inline int ripc__reply_payload_decode(const uint8_t *bytes, size_t len,
 /* Of what the inner network can do, what may be used. */
 uint32_t ripc__sealed_caps(const struct ripc__host *host, const struct ripc__backend *inner,
 		uint32_t caps);
-
-int ripc__sealed_reg(void *port, void *route, void *mem, size_t len, bool source, void **region);
-void ripc__sealed_dereg(void *port, void *region);
-int ripc__sealed_mem_open(void *port, void *route, void *mem, size_t len, bool writable,
-		struct ripc__key *key);
-int ripc__sealed_mem_close(void *port, const struct ripc__key *key, enum ripc__closing how,
-		uint64_t cookie);
-int ripc__sealed_move(void *port, void *route, const struct ripc__move *move);
-int ripc__sealed_map(void *port, void *route, const struct ripc__key *key, size_t len,
-		struct ripc__mapping *mapping);
-void ripc__sealed_unmap(void *port, void *handle);
 
 #endif

@@ -108,7 +108,8 @@ void ripc__member_drop(struct seal *seal, struct member *member)
 	seal->n_idle++;
 }
 
-void ripc__member_tell(struct sealed_net *net, struct member *member, int status)
+/* A handshake with the member has ended well (status 0), or failed: core must be told. */
+static void member_tell(struct sealed_net *net, struct member *member, int status)
 {
 	struct seal *seal = net->seal;
 	bool is_due = member->due;
@@ -127,7 +128,7 @@ void ripc__member_tell_all(struct seal *seal, struct member *member, uint8_t net
 {
 	for (uint32_t i = 0; i < seal->n_nets; i++) {
 		if (nets >> i & 1 && seal->nets[i].port)
-			ripc__member_tell(&seal->nets[i], member, status);
+			member_tell(&seal->nets[i], member, status);
 	}
 }
 
@@ -298,7 +299,7 @@ void ripc__session_confirm(struct sealed_net *net, struct session *session)
 		return;
 	ripc__session_use(net->seal, session);
 	member->next = 0;
-	ripc__member_tell(net, member, 0);
+	member_tell(net, member, 0);
 }
 
 /* ---- forgetting -------------------------------------------------------------------------- */

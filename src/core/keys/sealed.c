@@ -63,42 +63,42 @@ uint32_t ripc__sealed_caps(const struct ripc__host *host, const struct ripc__bac
 	return kept | RIPC_CAP_INTACT;
 }
 
-int ripc__sealed_reg(void *port, void *route, void *mem, size_t len, bool source, void **region)
+static int sealed_reg(void *port, void *route, void *mem, size_t len, bool source, void **region)
 {
 	return inner_of(port)->mem.reg(inner_port(port), inner_route(route), mem, len, source,
 		region);
 }
 
-void ripc__sealed_dereg(void *port, void *region)
+static void sealed_dereg(void *port, void *region)
 {
 	inner_of(port)->mem.dereg(inner_port(port), region);
 }
 
-int ripc__sealed_mem_open(void *port, void *route, void *mem, size_t len, bool writable,
+static int sealed_mem_open(void *port, void *route, void *mem, size_t len, bool writable,
 		struct ripc__key *key)
 {
 	return inner_of(port)->mem.open(inner_port(port), inner_route(route), mem, len, writable,
 		key);
 }
 
-int ripc__sealed_mem_close(void *port, const struct ripc__key *key, enum ripc__closing how,
+static int sealed_mem_close(void *port, const struct ripc__key *key, enum ripc__closing how,
 		uint64_t cookie)
 {
 	return inner_of(port)->mem.close(inner_port(port), key, how, cookie);
 }
 
-int ripc__sealed_move(void *port, void *route, const struct ripc__move *move)
+static int sealed_move(void *port, void *route, const struct ripc__move *move)
 {
 	return inner_of(port)->remote.move(inner_port(port), inner_route(route), move);
 }
 
-int ripc__sealed_map(void *port, void *route, const struct ripc__key *key, size_t len,
+static int sealed_map(void *port, void *route, const struct ripc__key *key, size_t len,
 		struct ripc__mapping *mapping)
 {
 	return inner_of(port)->remote.map(inner_port(port), inner_route(route), key, len, mapping);
 }
 
-void ripc__sealed_unmap(void *port, void *handle)
+static void sealed_unmap(void *port, void *handle)
 {
 	inner_of(port)->remote.unmap(inner_port(port), handle);
 }
@@ -643,15 +643,15 @@ static const struct ripc__backend sealed_ops = {
 		.poll = sealed_poll,
 	},
 	.mem = {
-		.reg = ripc__sealed_reg,
-		.dereg = ripc__sealed_dereg,
-		.open = ripc__sealed_mem_open,
-		.close = ripc__sealed_mem_close,
+		.reg = sealed_reg,
+		.dereg = sealed_dereg,
+		.open = sealed_mem_open,
+		.close = sealed_mem_close,
 	},
 	.remote = {
-		.move = ripc__sealed_move,
-		.map = ripc__sealed_map,
-		.unmap = ripc__sealed_unmap,
+		.move = sealed_move,
+		.map = sealed_map,
+		.unmap = sealed_unmap,
 	},
 };
 

@@ -56,15 +56,6 @@ struct ripc__foreign {
 	uint32_t n, capacity;
 };
 
-bool ripc__foreign_overlap(const void *a, size_t a_len, const void *b, size_t b_len);
-/* buf + len does not wrap. -EEXIST: overlaps another piece. -ENOMEM. */
-int ripc__foreign_add(struct ripc__foreign *foreign, void *buf, size_t len);
-/* -ENOENT: no piece begins there. */
-int ripc__foreign_remove(struct ripc__foreign *foreign, const void *buf);
-/* Does all of [buf, buf + len) lie in one piece? */
-bool ripc__foreign_contains(const struct ripc__foreign *foreign, const void *buf, size_t len);
-void ripc__foreign_free(struct ripc__foreign *foreign);
-
 /* ---- slabs ------------------------------------------------------------------------------- */
 
 /*
@@ -153,15 +144,5 @@ static inline void ripc__idle_leave(struct ripc__pool *pool, struct slab *slab)
 	list_remove(&slab->idle_node);
 	pool->idle_bytes -= slab->len;
 }
-
-/* Makes a new idle slab. Called with the lock; releases the lock meanwhile. */
-int ripc__slab_add(struct ripc__pool *pool, size_t len, size_t block_len, struct slab **slab);
-/* Moves an idle slab from all lists to dead. The caller destroys the slabs in dead without lock. */
-void ripc__slab_withdraw(struct ripc__pool *pool, struct slab *slab, struct list *dead);
-/* Gives a slab, or all of a list, back to the system: without the lock. */
-void ripc__slab_destroy(struct slab *slab);
-void ripc__slabs_destroy(struct list *dead);
-/* Moves the oldest idle slabs to dead until at most so many idle bytes are left. */
-void ripc__trim_idle(struct ripc__pool *pool, uint64_t most, struct list *dead);
 
 #endif

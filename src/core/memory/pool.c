@@ -75,7 +75,7 @@ static int slab_new(size_t len, size_t block_len, bool keep, struct slab **slab)
 	return 0;
 }
 
-void ripc__slab_destroy(struct slab *slab)
+static void slab_destroy(struct slab *slab)
 {
 	RIPC__HOLD_CANCEL;
 
@@ -112,7 +112,8 @@ static int slab_publish(struct ripc__pool *pool, struct slab *slab)
 	return 0;
 }
 
-void ripc__slab_withdraw(struct ripc__pool *pool, struct slab *slab, struct list *dead)
+/* Moves an idle slab from all lists to dead. The caller destroys the slabs in dead without lock. */
+static void slab_withdraw(struct ripc__pool *pool, struct slab *slab, struct list *dead)
 {
 	forget_chunks(pool, slab, n_chunks(slab));
 	list_remove(&slab->node);
@@ -124,16 +125,18 @@ void ripc__slab_withdraw(struct ripc__pool *pool, struct slab *slab, struct list
 	list_append(dead, &slab->node);
 }
 
-void ripc__slabs_destroy(struct list *dead)
+/* Gives a slab, or all of a list, back to the system: without the lock. */
+static void slabs_destroy(struct list *dead)
 {
 	while (!list_empty(dead))
-		ripc__slab_destroy(list_entry(list_pop(dead), struct slab, node));
+		slab_destroy(list_entry(list_pop(dead), struct slab, node));
 }
 
-void ripc__trim_idle(struct ripc__pool *pool, uint64_t most, struct list *dead)
+/* Moves the oldest idle slabs to dead until at most so many idle bytes are left. */
+static void trim_idle(struct ripc__pool *pool, uint64_t most, struct list *dead)
 {
 	while (pool->idle_bytes > most)
-		ripc__slab_withdraw(pool, list_entry(pool->idle.next, struct slab, idle_node),
+		slab_withdraw(pool, list_entry(pool->idle.next, struct slab, idle_node),
 			dead);
 }
 
@@ -145,12 +148,13 @@ static int reserve(struct ripc__pool *pool, uint64_t len, struct list *dead)
 	if (len > pool->limit - live)
 		return -ENOMEM;
 	if (len > pool->limit - pool->taken)
-		ripc__trim_idle(pool, pool->limit - live - len, dead);
+		trim_idle(pool, pool->limit - live - len, dead);
 	pool->taken += len;
 	return 0;
 }
 
-int ripc__slab_add(struct ripc__pool *pool, size_t len, size_t block_len, struct slab **slab)
+/* Makes a new idle slab. Called with the lock; releases the lock meanwhile. */
+static int slab_add(struct ripc__pool *pool, size_t len, size_t block_len, struct slab **slab)
 {
 	bool keep = len == block_len && pool->n_descriptors < SHARED_MAX;
 	struct slab *s = NULL;
@@ -162,7 +166,7 @@ int ripc__slab_add(struct ripc__pool *pool, size_t len, size_t block_len, struct
 	if (err)
 		return err;
 	ripc__pool_unlock(pool);
-	ripc__slabs_destroy(&dead);
+	slabs_destroy(&dead);
 	err = slab_new(len, block_len, keep, &s);
 	ripc__pool_lock(pool);
 	if (err)
@@ -175,7 +179,7 @@ int ripc__slab_add(struct ripc__pool *pool, size_t len, size_t block_len, struct
 	*slab = s;
 	return 0;
 destroy:
-	ripc__slab_destroy(s);
+	slab_destroy(s);
 give_back:
 	pool->taken -= len;
 	return err;
@@ -206,7 +210,7 @@ static uint32_t count_before(const struct ripc__foreign *foreign, uintptr_t at)
 	return low;
 }
 
-bool ripc__foreign_overlap(const void *a, size_t a_len, const void *b, size_t b_len)
+static bool foreign_overlap(const void *a, size_t a_len, const void *b, size_t b_len)
 {
 	return (uintptr_t)a < (uintptr_t)b + b_len && (uintptr_t)b < (uintptr_t)a + a_len;
 }
@@ -226,12 +230,13 @@ static int foreign_reserve(struct ripc__foreign *foreign)
 	return 0;
 }
 
-int ripc__foreign_add(struct ripc__foreign *foreign, void *buf, size_t len)
+/* buf + len does not wrap. -EEXIST: overlaps another piece. -ENOMEM. */
+static int foreign_add(struct ripc__foreign *foreign, void *buf, size_t len)
 {
 	uint32_t at = count_before(foreign, (uintptr_t)buf + len - 1);
 	int err;
 
-	if (at && ripc__foreign_overlap(buf, len, foreign->pieces[at - 1].base,
+	if (at && foreign_overlap(buf, len, foreign->pieces[at - 1].base,
 			foreign->pieces[at - 1].len))
 		return -EEXIST;
 	err = foreign_reserve(foreign);
@@ -244,7 +249,8 @@ int ripc__foreign_add(struct ripc__foreign *foreign, void *buf, size_t len)
 	return 0;
 }
 
-int ripc__foreign_remove(struct ripc__foreign *foreign, const void *buf)
+/* -ENOENT: no piece begins there. */
+static int foreign_remove(struct ripc__foreign *foreign, const void *buf)
 {
 	uint32_t n = count_before(foreign, (uintptr_t)buf);
 
@@ -256,7 +262,7 @@ int ripc__foreign_remove(struct ripc__foreign *foreign, const void *buf)
 	return 0;
 }
 
-bool ripc__foreign_contains(const struct ripc__foreign *foreign, const void *buf, size_t len)
+static bool foreign_contains(const struct ripc__foreign *foreign, const void *buf, size_t len)
 {
 	uint32_t n = count_before(foreign, (uintptr_t)buf);
 	const struct ripc__piece *piece;
@@ -269,7 +275,8 @@ bool ripc__foreign_contains(const struct ripc__foreign *foreign, const void *buf
 	return offset < piece->len && len <= piece->len - offset;
 }
 
-void ripc__foreign_free(struct ripc__foreign *foreign)
+/* Does all of [buf, buf + len) lie in one piece? */
+static void foreign_free(struct ripc__foreign *foreign)
 {
 	free(foreign->pieces);
 }
@@ -343,9 +350,9 @@ static void block_give(struct ripc__pool *pool, struct place place, struct list 
 		slab->reused = true;
 		ripc__idle_enter(pool, slab);
 		if (slab->share_id && (slab->reader != slab->from || slab->reader == MANY))
-			ripc__slab_withdraw(pool, slab, dead);
+			slab_withdraw(pool, slab, dead);
 		if (pool->idle_bytes > idle_max(pool))
-			ripc__trim_idle(pool, idle_max(pool), dead);
+			trim_idle(pool, idle_max(pool), dead);
 	}
 }
 
@@ -378,7 +385,7 @@ static int take_small(struct ripc__pool *pool, uint32_t class, struct place *pla
 	int err = 0;
 
 	if (list_empty(partial))
-		err = ripc__slab_add(pool, CHUNK, class_len(class), &slab);
+		err = slab_add(pool, CHUNK, class_len(class), &slab);
 	if (err)
 		return err;
 	*place = block_take(pool, slab);
@@ -418,7 +425,7 @@ static int take_big(struct ripc__pool *pool, size_t len, uint64_t from, struct p
 	if (rounded > pool->limit)
 		rounded = ripc__memory_round(len);
 	if (!slab)
-		err = ripc__slab_add(pool, rounded, rounded, &slab);
+		err = slab_add(pool, rounded, rounded, &slab);
 	if (err)
 		return err;
 	*place = block_take(pool, slab);
@@ -643,7 +650,7 @@ int ripc__pool_free(struct ripc__pool *pool, const void *buf)
 	}
 	ripc__pool_unlock(pool); /* the last access, unless it is over: others may close it now */
 	if (!list_empty(&dead))
-		ripc__slabs_destroy(&dead);
+		slabs_destroy(&dead);
 	if (over)
 		finish(pool);
 	return place.slab ? 0 : -EINVAL;
@@ -677,10 +684,10 @@ void ripc__pool_leave(struct ripc__pool *pool, void (*ended)(void *arg), void *a
 	ripc__pool_lock(pool);
 	pool->ended = ended;
 	pool->ended_arg = arg;
-	ripc__trim_idle(pool, 0, &dead);
+	trim_idle(pool, 0, &dead);
 	over = is_over(pool);
 	ripc__pool_unlock(pool);
-	ripc__slabs_destroy(&dead);
+	slabs_destroy(&dead);
 	if (over)
 		finish(pool);
 }
@@ -783,7 +790,7 @@ static bool meets_slab(const struct ripc__pool *pool, const void *buf, size_t le
 	list_for_each(node, &pool->all) {
 		const struct slab *slab = list_entry(node, struct slab, all_node);
 
-		if (ripc__foreign_overlap(buf, len, slab->base, slab->len))
+		if (foreign_overlap(buf, len, slab->base, slab->len))
 			return true;
 	}
 	return false;
@@ -798,7 +805,7 @@ int ripc__pool_register(struct ripc__pool *pool, void *buf, size_t len)
 			last == UINTPTR_MAX)
 		return -EINVAL;
 	ripc__pool_lock(pool);
-	err = meets_slab(pool, buf, len) ? -EEXIST : ripc__foreign_add(&pool->foreign, buf, len);
+	err = meets_slab(pool, buf, len) ? -EEXIST : foreign_add(&pool->foreign, buf, len);
 	ripc__pool_unlock(pool);
 	if (err)
 		return err;
@@ -813,7 +820,7 @@ int ripc__pool_unregister(struct ripc__pool *pool, void *buf)
 	int err;
 
 	ripc__pool_lock(pool);
-	err = ripc__foreign_remove(&pool->foreign, buf);
+	err = foreign_remove(&pool->foreign, buf);
 	ripc__pool_unlock(pool);
 	return err;
 }
@@ -826,7 +833,7 @@ bool ripc__pool_owns(struct ripc__pool *pool, const void *buf, size_t len)
 	ripc__pool_lock(pool);
 	place = find(pool, buf);
 	owns = place.slab ? len <= room_of(place, buf) :
-		ripc__foreign_contains(&pool->foreign, buf, len);
+		foreign_contains(&pool->foreign, buf, len);
 	ripc__pool_unlock(pool);
 	return owns;
 }
@@ -859,10 +866,10 @@ int ripc__pool_open(uint64_t limit, bool locked, struct ripc__pool **pool)
 void ripc__pool_close(struct ripc__pool *pool)
 {
 	while (!list_empty(&pool->all))
-		ripc__slab_destroy(list_entry(list_pop(&pool->all), struct slab, all_node));
+		slab_destroy(list_entry(list_pop(&pool->all), struct slab, all_node));
 	ripc__map_free(&pool->chunks);
 	pthread_mutex_destroy(&pool->mutex);
-	ripc__foreign_free(&pool->foreign);
+	foreign_free(&pool->foreign);
 	free(pool);
 }
 
@@ -880,7 +887,7 @@ static bool turn_one(struct ripc__pool *pool, size_t *left, struct list *dead)
 	if (pool->idle_bytes <= IDLE_KEEP || !slab->aged || !*left)
 		return false;
 	*left -= slab->len < *left ? slab->len : *left;
-	ripc__slab_withdraw(pool, slab, dead);
+	slab_withdraw(pool, slab, dead);
 	return true;
 }
 
@@ -896,7 +903,7 @@ bool ripc__pool_turn(struct ripc__pool *pool)
 	list_for_each(node, &pool->idle)
 		list_entry(node, struct slab, idle_node)->aged = true;
 	ripc__pool_unlock(pool);
-	ripc__slabs_destroy(&dead);
+	slabs_destroy(&dead);
 	return !left;
 }
 

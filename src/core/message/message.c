@@ -190,6 +190,8 @@ void ripc__message_free_pool(struct message *message)
 		ripc__pool_free(message->ctx->pool, message);
 }
 
+static void service_noticed(struct message *builtin);
+
 void ripc__message_free(struct message *message)
 {
 	if (message->home == MESSAGE_POOL)
@@ -203,7 +205,7 @@ void ripc__message_free(struct message *message)
 	else if (message->home == MESSAGE_GROUP)
 		message->ctx->up->fanout_told(message);
 	else
-		ripc__service_noticed(message);
+		service_noticed(message);
 }
 
 /* ---- queue ------------------------------------------------------------------------------- */
@@ -278,7 +280,8 @@ void ripc__service_notice(struct ripc_service *service, struct message *builtin,
 	ripc__service_enqueue(service, builtin);
 }
 
-void ripc__service_noticed(struct message *builtin)
+/* The application has freed the notice itself, not a copy. */
+static void service_noticed(struct message *builtin)
 {
 	builtin->queued = false;
 	if (!builtin->again)

@@ -22,8 +22,6 @@ void ripc__service_tell(struct ripc_service *service);
 void ripc__queue_take_back(struct ripc_service *service, struct message *message);
 /* Queues a notice of MESSAGE_BUILTIN, unless it is queued. */
 void ripc__service_notice(struct ripc_service *service, struct message *builtin, int status);
-/* The application has freed the notice itself, not a copy. */
-void ripc__service_noticed(struct message *builtin);
 /* May one more message of this partner be queued? */
 bool ripc__queue_has_room(const struct partner *partner);
 /*

@@ -87,9 +87,11 @@ struct lent *ripc__lent_for(const struct partner *partner, const struct wire_pac
 		lent->of_call == wire_is_answer(packet) ? lent : NULL;
 }
 
+static void returns_abandon(struct lent *lent);
+
 void ripc__lent_free(struct lent *lent)
 {
-	ripc__returns_abandon(lent);
+	returns_abandon(lent);
 	list_remove(&lent->node);
 	free(lent);
 }
@@ -146,7 +148,8 @@ static void parked_drop(struct permit *permit)
 	permit->parked = NULL;
 }
 
-void ripc__returns_abandon(struct lent *lent)
+/* The lent memory goes, even if buffers are still open. */
+static void returns_abandon(struct lent *lent)
 {
 	struct permit *permit = lent->permit;
 
@@ -185,7 +188,7 @@ void ripc__permits_orphan(struct ripc_service *service)
 		struct lent *lent = list_entry(node, struct lent, node);
 		struct permit *permit = lent->permit;
 
-		ripc__returns_abandon(lent);
+		returns_abandon(lent);
 		if (!lent->permit)
 			continue;
 		/* A question that waits for it is counted itself. */

@@ -56,8 +56,6 @@ void ripc__returns_offer(struct partner *partner, uint64_t lends, uint32_t room,
  * partner cannot write any more, and the permit is gone.
  */
 bool ripc__returns_withdraw(struct lent *lent, bool is_done);
-/* The lent memory goes, even if buffers are still open. */
-void ripc__returns_abandon(struct lent *lent);
 /* The question was not delivered: its end waits (fencing) until no partner can write. */
 void ripc__returns_close(struct lent *lent, struct outgoing *question, struct list *fencing);
 /*

@@ -66,7 +66,7 @@ bool ripc__guess_is_tried(const struct ripc_context *ctx, const struct device *d
 
 /* See partner.h. There are at most RIPC_SLOTS_MAX slots, so that their numbers have 16 bits. */
 
-int ripc__token_give(struct partner *partner)
+static int token_give(struct partner *partner)
 {
 	struct ripc_context *ctx = partner->service->ctx;
 	int error = ripc__slots_grow(&ctx->slots);
@@ -81,7 +81,7 @@ int ripc__token_give(struct partner *partner)
 }
 
 /* A number that no earlier handle of the context had. Another context counts from elsewhere. */
-void ripc__handle_draw(struct partner *partner)
+static void handle_draw(struct partner *partner)
 {
 	struct ripc_context *ctx = partner->service->ctx;
 
@@ -90,7 +90,8 @@ void ripc__handle_draw(struct partner *partner)
 	while (!partner->handle);
 }
 
-void ripc__token_take_back(struct partner *partner)
+/* Gives the partner its token_in; takes it back: packets with that token count no more. */
+static void token_take_back(struct partner *partner)
 {
 	ripc__slots_clear(&partner->service->ctx->slots,
 		(uint32_t)(partner->token_in >> TOKEN_SLOT_SHIFT));
@@ -131,7 +132,7 @@ struct partner *ripc__partner_by_echo(struct ripc_context *ctx, const struct wir
 	return partner;
 }
 
-int ripc__pair_insert(struct partner *partner)
+static int pair_insert(struct partner *partner)
 {
 	struct ripc_context *ctx = partner->service->ctx;
 	uint64_t local = partner->service->incarnation;
@@ -169,7 +170,8 @@ static void begin(struct partner *partner,
 		beyond(partner, other);
 }
 
-void ripc__pair_begin_replies(struct partner *partner)
+/* The same of replies alone, whose row begins later. */
+static void pair_begin_replies(struct partner *partner)
 {
 	begin(partner, replies_beyond);
 }
@@ -246,7 +248,7 @@ void ripc__pair_inherit(struct partner *partner)
 	struct partner *other;
 
 	if (partner->token_own && partner->token_own != partner->token_out) {
-		ripc__handle_draw(partner);
+		handle_draw(partner);
 		partner->token_before = partner->token_own;
 	}
 	partner->token_own = partner->token_out;
@@ -263,7 +265,7 @@ void ripc__pair_inherit(struct partner *partner)
 	other->token_own = 0; /* no hello is taken for one of it any more */
 }
 
-void ripc__pair_remove(struct partner *partner)
+static void pair_remove(struct partner *partner)
 {
 	struct ripc_context *ctx = partner->service->ctx;
 	uint64_t local = partner->service->incarnation, remote = partner->incarnation;
@@ -291,7 +293,7 @@ int ripc__partner_attach(struct partner *partner, uint64_t incarnation, struct p
 	int error;
 
 	partner->incarnation = incarnation;
-	error = ripc__pair_insert(partner);
+	error = pair_insert(partner);
 	if (error)
 		return error;
 	ripc__pair_begin(partner);
@@ -653,12 +655,14 @@ static bool forget_on_trial(struct ripc_context *ctx)
 	return false;
 }
 
-bool ripc__crowd_forget(struct ripc_context *ctx)
+/* Makes room for a partner that we look for: forgets an idle one. False: none is idle. */
+static bool crowd_forget(struct ripc_context *ctx)
 {
 	return forget_one(ctx, NULL);
 }
 
-enum place ripc__crowd_place(struct ripc_context *ctx, const struct ripc__addr *from)
+/* Is there a place for a new partner from this address, which we do not look for? */
+static enum place crowd_place(struct ripc_context *ctx, const struct ripc__addr *from)
 {
 	const struct host *host = ripc__host_find(ctx, from);
 	uint64_t held = host ? host->partners : 0;
@@ -675,7 +679,7 @@ enum place ripc__crowd_place(struct ripc_context *ctx, const struct ripc__addr *
 }
 
 /* Nothing that it says is acknowledged before it is proven. */
-void ripc__crowd_try(struct partner *partner)
+static void crowd_try(struct partner *partner)
 {
 	partner->on_trial = true;
 	list_append(&partner->service->ctx->on_trial, &partner->ack_node);
@@ -723,7 +727,7 @@ struct longs *ripc__longs_open(struct partner *partner, uint64_t number)
 		return NULL;
 	row_begin(partner->service, longs, WIRE_REPLIES);
 	partner->replies = longs;
-	ripc__pair_begin_replies(partner);
+	pair_begin_replies(partner);
 	return longs;
 }
 
@@ -732,7 +736,7 @@ struct partner *ripc__partner_alloc(struct ripc_service *service, uint64_t id)
 	struct ripc_context *ctx = service->ctx;
 	struct partner *partner;
 
-	if (ctx->stats.partners >= PARTNERS_MAX && !ripc__crowd_forget(ctx)) {
+	if (ctx->stats.partners >= PARTNERS_MAX && !crowd_forget(ctx)) {
 		ctx->stats.drop_partner_limit++;
 		return NULL;
 	}
@@ -749,11 +753,11 @@ struct partner *ripc__partner_alloc(struct ripc_service *service, uint64_t id)
 	partner->unasked = UNASKED_BYTES;
 	list_init(&partner->incoming);
 	list_init(&partner->ack_node);
-	if (ripc__token_give(partner)) {
+	if (token_give(partner)) {
 		free(partner);
 		return NULL;
 	}
-	ripc__handle_draw(partner);
+	handle_draw(partner);
 	list_append(&ctx->partners, &partner->node);
 	if (ctx->stats.partners++ == 0)
 		ctx->up->first_partner(ctx);
@@ -778,7 +782,7 @@ static void partner_free_alone(struct partner *partner)
 	list_remove(&partner->node);
 	list_remove(&partner->ack_node);
 	ctx->stats.partners--;
-	ripc__token_take_back(partner);
+	token_take_back(partner);
 	free(partner);
 }
 
@@ -790,7 +794,7 @@ void ripc__partner_free(struct partner *partner)
 	ctx->up->partner_forgotten(partner);
 	ripc__partner_unmake_current(partner);
 	if (partner->peer) {
-		ripc__pair_remove(partner);
+		pair_remove(partner);
 		ripc__peer_put(ctx, partner->peer);
 	}
 	partner_free_alone(partner);
@@ -825,7 +829,7 @@ int ripc__partner_accept(struct ripc_service *service, struct device *device,
 		struct partner **partner_out)
 {
 	struct ripc_context *ctx = service->ctx;
-	enum place place = ripc__crowd_place(ctx, from);
+	enum place place = crowd_place(ctx, from);
 	struct partner *partner, *other;
 	struct peer *peer;
 	int error;
@@ -845,7 +849,7 @@ int ripc__partner_accept(struct ripc_service *service, struct device *device,
 	if (error)
 		goto err_put_peer;
 	if (place == PLACE_ON_TRIAL)
-		ripc__crowd_try(partner);
+		crowd_try(partner);
 	other = ripc__map_get(&service->partners, partner->id);
 	if (!other)
 		ripc__partner_make_current(partner); /* without memory: found by its token */
@@ -867,7 +871,7 @@ void ripc__partner_lost(struct partner *partner, int status, uint64_t gone_us)
 	ripc__partner_retire(partner);
 	ripc__partner_touch(partner);
 	ripc__claim_forget(partner);
-	ripc__handle_draw(partner); /* whoever it is when it returns */
+	handle_draw(partner); /* whoever it is when it returns */
 	partner->dead = true;
 	partner->challenged = false;
 	RIPC__PROBE(partner_dead, partner->service->id, partner->id, partner->incarnation, status);
@@ -879,8 +883,8 @@ void ripc__partner_challenge(struct partner *partner)
 {
 	if (partner->challenged)
 		return;
-	ripc__token_take_back(partner);
-	(void)ripc__token_give(partner);
+	token_take_back(partner);
+	(void)token_give(partner);
 	partner->known = false;
 	partner->challenged = true;
 }

@@ -263,14 +263,6 @@ static inline void ripc__share_release(struct partner *partner, enum share share
 #define TOKEN_SLOT_SHIFT 48
 #define TOKEN_NONCE_MASK ((1ull << TOKEN_SLOT_SHIFT) - 1)
 
-/* Gives the partner its token_in; takes it back: packets with that token count no more. */
-int ripc__token_give(struct partner *partner);
-void ripc__token_take_back(struct partner *partner);
-/*
- * Gives the partner its handle (find.h), or another one: those that the application has of it name
- * nobody from now on.
- */
-void ripc__handle_draw(struct partner *partner);
 /*
  * The partner to which we sent the packet that is answered. token_in, token_out: tokens of that
  * packet; 0: the answer does not have it.
@@ -280,8 +272,6 @@ struct partner *ripc__partner_by_echo(struct ripc_context *ctx, const struct wir
 /* One of the partners that claim an incarnation (claim.c), from place 0 on; NULL: no more. */
 struct partner *ripc__pair_at(struct ripc_context *ctx, uint64_t local, uint64_t remote,
 		uint32_t place);
-int ripc__pair_insert(struct partner *partner);
-void ripc__pair_remove(struct partner *partner);
 /* Adds the numbers that from has to those of to. */
 void ripc__numbers_join(struct numbers *to, const struct numbers *from);
 /*
@@ -294,8 +284,6 @@ void ripc__pair_inherit(struct partner *partner);
  * they have sent to it must not make new messages look old there.
  */
 void ripc__pair_begin(struct partner *partner);
-/* The same of replies alone, whose row begins later. */
-void ripc__pair_begin_replies(struct partner *partner);
 
 /* The partner to which we gave the token, or NULL. */
 static inline struct partner *ripc__partner_by_token_in(struct ripc_context *ctx, uint64_t token)
@@ -372,13 +360,7 @@ enum place {
 	PLACE_ON_TRIAL,
 };
 
-/* Is there a place for a new partner from this address, which we do not look for? */
-enum place ripc__crowd_place(struct ripc_context *ctx, const struct ripc__addr *from);
-/* The partner got PLACE_ON_TRIAL. */
-void ripc__crowd_try(struct partner *partner);
 /* Our token has come back from the partner: its trial ends. */
 void ripc__crowd_proven(struct partner *partner);
-/* Makes room for a partner that we look for: forgets an idle one. False: none is idle. */
-bool ripc__crowd_forget(struct ripc_context *ctx);
 
 #endif

@@ -155,6 +155,8 @@ static const struct ripc__answer *answer_of(const struct partner *partner)
 		answer->record.context == partner->peer->context ? answer : NULL;
 }
 
+static void route_taken(struct ripc_context *ctx, const struct peer *peer);
+
 /* No token can be lost to a liar, and the first answer was believed as this one is. */
 static void begin_elsewhere(struct partner *partner, const struct ripc__answer *answer)
 {
@@ -168,7 +170,7 @@ static void begin_elsewhere(struct partner *partner, const struct ripc__answer *
 			ripc__route_change(ctx, peer, device, &addr))
 		return;
 	partner->proof = answer->proof;
-	ripc__route_taken(ctx, peer);
+	route_taken(ctx, peer);
 }
 
 /* To each address of the answer, one of which may be that of the route. */
@@ -326,7 +328,8 @@ static bool is_named(struct partner *partner, struct device *device,
 	return false;
 }
 
-bool ripc__follow_echoed(struct partner *partner, uint64_t nonce, struct device *device,
+/* An answer to an echo of this partner came. True: the peer goes on at a new address. */
+static bool follow_echoed(struct partner *partner, uint64_t nonce, struct device *device,
 		const struct ripc__addr *from)
 {
 	struct ripc_context *ctx = partner->service->ctx;
@@ -548,7 +551,7 @@ void ripc__route_answered(struct partner *partner, const struct ripc__answer *an
 	go_on(partner);
 }
 
-void ripc__route_taken(struct ripc_context *ctx, const struct peer *peer)
+static void route_taken(struct ripc_context *ctx, const struct peer *peer)
 {
 	ctx->walking = true;
 	list_for_each_safe(node, &ctx->partners) {
@@ -712,9 +715,9 @@ bool ripc__route_proven(struct partner *partner, uint64_t nonce, struct device *
 	struct peer *peer = partner->peer;
 	struct candidate *candidate = peer->candidate;
 
-	if (ripc__follow_echoed(partner, nonce, device, from)) {
+	if (follow_echoed(partner, nonce, device, from)) {
 		ripc__candidate_free(peer);
-		ripc__route_taken(ctx, peer);
+		route_taken(ctx, peer);
 		return true;
 	}
 	if (!candidate || candidate->nonce == 0 || candidate->nonce != nonce ||
@@ -726,7 +729,7 @@ bool ripc__route_proven(struct partner *partner, uint64_t nonce, struct device *
 	peer->failed &= (uint8_t)~(1u << peer->device);
 	ripc__candidate_free(peer);
 	ripc__follow_end(ctx, peer);
-	ripc__route_taken(ctx, peer);
+	route_taken(ctx, peer);
 	return true;
 }
 

@@ -25,7 +25,6 @@ void ripc__routes_mend(struct ripc_context *ctx);
 /* The resolver has answered: the partner goes on by another device if its device is broken. */
 void ripc__route_answered(struct partner *partner, const struct ripc__answer *answer);
 /* The peer has another route: what waits for its partners, or was repeated in vain, is sent. */
-void ripc__route_taken(struct ripc_context *ctx, const struct peer *peer);
 void ripc__routes_retry(struct ripc_context *ctx);
 /* A valid packet has come from an address where the partner's route does not lead. */
 void ripc__peer_moved(struct partner *partner, struct device *device,
@@ -60,9 +59,6 @@ void ripc__follow_or_sound(struct partner *partner);
 void ripc__follow_answered(struct partner *partner, const struct ripc__answer *answer);
 /* Is the partner's peer silent, and looked for? */
 bool ripc__follow_seeks(const struct partner *partner);
-/* An answer to an echo of this partner came. True: the peer goes on at a new address. */
-bool ripc__follow_echoed(struct partner *partner, uint64_t nonce, struct device *device,
-		const struct ripc__addr *from);
 /*
  * RETRY or GONE came from elsewhere than the partner's route. While the partner is looked for, an
  * address that the resolver has named may be a liar's, and the packet gives back no more than the

@@ -63,7 +63,7 @@ static bool is_named(const char *at, size_t len, const char *name)
 	return strlen(name) == len && memcmp(at, name, len) == 0;
 }
 
-/* Exists: ripc__config_check() has seen to that. */
+/* Exists: config_check() has seen to that. */
 static const struct ripc__backend *backend_named(struct ripc_context *ctx, const char *name,
 		size_t len)
 {

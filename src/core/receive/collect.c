@@ -250,7 +250,8 @@ int64_t ripc__collect(struct incoming *incoming, const struct wire_packet *packe
 	return (int64_t)(incoming->got - got);
 }
 
-uint32_t ripc__collect_holes(const struct incoming *incoming, uint64_t end,
+/* Fills holes with the ranges that are missing before end; returns their number. */
+static uint32_t collect_holes(const struct incoming *incoming, uint64_t end,
 		struct wire_range holes[WIRE_HOLES_MAX])
 {
 	uint64_t at = incoming->have;
@@ -357,7 +358,7 @@ uint64_t ripc__holes_due(struct incoming *incoming, struct wire_pull *pull)
 
 void ripc__holes_all(struct incoming *incoming, uint64_t end, struct wire_pull *pull)
 {
-	pull->n_holes = ripc__collect_holes(incoming, end, pull->holes);
+	pull->n_holes = collect_holes(incoming, end, pull->holes);
 	for (uint32_t i = 0; i < incoming->n_pieces && i < pull->n_holes; i++)
 		asked(incoming, &incoming->pieces[i]);
 	asked_some(incoming);

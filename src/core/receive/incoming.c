@@ -33,7 +33,8 @@ static struct ripc_context *context_of(const struct incoming *incoming)
 	return incoming->partner->service->ctx;
 }
 
-struct incoming *ripc__incoming_find(struct partner *partner, uint64_t number)
+/* NULL: no message of that number is being received. */
+static struct incoming *incoming_find(struct partner *partner, uint64_t number)
 {
 	list_for_each(node, &partner->incoming) {
 		struct incoming *incoming = list_entry(node, struct incoming, node);
@@ -44,7 +45,8 @@ struct incoming *ripc__incoming_find(struct partner *partner, uint64_t number)
 	return NULL;
 }
 
-void ripc__incoming_free(struct incoming *incoming)
+/* Unlinks and frees the message, whatever became of it. Its credit goes to messages that wait. */
+static void incoming_free(struct incoming *incoming)
 {
 	struct ripc_context *ctx = context_of(incoming);
 
@@ -73,7 +75,7 @@ void ripc__incoming_forget(struct incoming *incoming)
 			incoming->lent->in_use = false;
 		ripc__places_release(incoming->partner->service, incoming->message);
 	}
-	ripc__incoming_free(incoming);
+	incoming_free(incoming);
 }
 
 void ripc__incoming_refuse(struct incoming *incoming, int status, bool tell)
@@ -88,7 +90,8 @@ void ripc__incoming_refuse(struct incoming *incoming, int status, bool tell)
 		ripc__ack_queue(partner, number, status);
 }
 
-bool ripc__incoming_replies(const struct partner *partner, uint64_t id)
+/* Is a reply of the partner to the call of this ID being received? */
+static bool incoming_replies(const struct partner *partner, uint64_t id)
 {
 	list_for_each(node, &partner->incoming) {
 		const struct incoming *incoming = list_entry(node, struct incoming, node);
@@ -117,7 +120,12 @@ void ripc__incoming_stop(struct ripc_context *ctx, const struct lent *lent)
 	}
 }
 
-struct incoming *ripc__incoming_alloc(struct partner *partner,
+/*
+ * Makes one more incoming message of a partner; fire: the callback of its timer. message: NULL, or
+ * the whole message, which came in one packet. Returns NULL if there is no memory, or no place for
+ * an item: the message stays the caller's.
+ */
+static struct incoming *incoming_alloc(struct partner *partner,
 		const struct wire_packet *packet, struct message *message,
 		void (*fire)(void *owner, struct ripc__timer *timer))
 {
@@ -241,6 +249,8 @@ static void deliver(struct partner *partner, const struct wire_packet *announce,
 	ripc__service_deliver(partner, message, large, announce ? ripc__whole_bytes(announce) : 0);
 }
 
+static void incoming_finish(struct incoming *incoming);
+
 /* The message is in its queue; from now on its number is a duplicate. */
 static void delivered(struct partner *partner, uint64_t number, uint64_t total)
 {
@@ -254,21 +264,23 @@ static void delivered(struct partner *partner, uint64_t number, uint64_t total)
 		ripc__acks_flush(partner->service->ctx);
 	next = partner->ordering ? ripc__order_delivered(partner, number) : NULL;
 	if (next)
-		ripc__incoming_finish(next);
+		incoming_finish(next);
 }
 
-void ripc__incoming_let_go(struct incoming *incoming)
+/* The message gives back its credit, and its turn. */
+static void incoming_let_go(struct incoming *incoming)
 {
 	ripc__grant_end(incoming);
 	ripc__incoming_schedule(incoming->partner->service->ctx);
 }
 
-void ripc__wait_for_turn(struct incoming *incoming)
+/* The whole message is here, but not the message that must be handed out before it. */
+static void wait_for_turn(struct incoming *incoming)
 {
 	struct ripc_context *ctx = incoming->partner->service->ctx;
 
 	incoming->complete = true;
-	ripc__incoming_let_go(incoming);
+	incoming_let_go(incoming);
 	ripc__timer_set(&ctx->timers, &incoming->timer,
 		incoming->heard_us + ripc__silence_us(ctx));
 }
@@ -278,7 +290,8 @@ static bool is_intact(const struct incoming *incoming)
 	return incoming->settled || (incoming->sum_known && incoming->crc == incoming->sum);
 }
 
-void ripc__incoming_finish(struct incoming *incoming)
+/* All bytes are here: the message is delivered, waits for its turn, or was altered on the way. */
+static void incoming_finish(struct incoming *incoming)
 {
 	struct partner *partner = incoming->partner;
 	struct ripc_context *ctx = incoming->partner->service->ctx;
@@ -292,7 +305,7 @@ void ripc__incoming_finish(struct incoming *incoming)
 		return;
 	}
 	if (!ripc__order_may_pass(partner, incoming->previous)) {
-		ripc__wait_for_turn(incoming);
+		wait_for_turn(incoming);
 		return;
 	}
 	if (incoming->lent)
@@ -303,11 +316,12 @@ void ripc__incoming_finish(struct incoming *incoming)
 		ripc__order_passed(partner, number);
 	deliver(partner, NULL, message, total, &incoming->held);
 	incoming->held = (struct holding){0}; /* the message has it */
-	ripc__incoming_free(incoming);
+	incoming_free(incoming);
 	delivered(partner, number, total);
 }
 
-void ripc__deliver_whole(struct partner *partner, const struct wire_packet *packet,
+/* The whole message came in one packet. */
+static void deliver_whole(struct partner *partner, const struct wire_packet *packet,
 		struct message *message)
 {
 	ripc__point(partner->service->ctx, "before_checksum");
@@ -364,7 +378,7 @@ static int admit(struct partner *partner, const struct wire_packet *packet)
 	return 0;
 }
 
-bool ripc__is_whole(const struct partner *partner, const struct wire_packet *packet)
+static bool is_whole(const struct partner *partner, const struct wire_packet *packet)
 {
 	return packet->payload_len == packet->announce.total &&
 		(wire_is_answer(packet) || list_empty(&partner->service->windows)) &&
@@ -384,8 +398,8 @@ static bool is_too_large(const struct partner *partner, const struct wire_packet
  */
 static bool reply_over_share(const struct partner *partner, const struct wire_packet *packet)
 {
-	return !ripc__is_whole(partner, packet) &&
-		(ripc__incoming_replies(partner, packet->replies) ||
+	return !is_whole(partner, packet) &&
+		(incoming_replies(partner, packet->replies) ||
 		is_too_large(partner, packet, SHARE_REPLIES));
 }
 
@@ -399,7 +413,7 @@ static bool over_share(const struct partner *partner, const struct wire_packet *
 		return reply_over_share(partner, packet);
 	if (!ripc__queue_has_room(partner))
 		return true;
-	if (ripc__is_whole(partner, packet))
+	if (is_whole(partner, packet))
 		return ripc__share_left(partner, SHARE_SMALL) < ripc__whole_bytes(packet);
 	return ripc__share_left(partner, SHARE_UNFINISHED) == 0 ||
 		is_too_large(partner, packet, SHARE_LARGE);
@@ -477,7 +491,10 @@ static bool is_too_early(const struct partner *partner, const struct wire_packet
 		!ripc__order_may_pass(partner, wire_previous(packet));
 }
 
-void ripc__announced_new(struct partner *partner, const struct wire_packet *packet)
+static bool incoming_new(struct partner *partner, const struct wire_packet *packet);
+
+/* Accepts or refuses a message that was not announced before. */
+static void announced_new(struct partner *partner, const struct wire_packet *packet)
 {
 	uint64_t number = packet->h.number;
 	int error = ripc__order_check(partner, packet);
@@ -494,7 +511,7 @@ void ripc__announced_new(struct partner *partner, const struct wire_packet *pack
 	} else if (!packet->replies || ripc__answer_may_land(partner, packet)) {
 		if (packet->n_returns)
 			ripc__offer_note(partner, packet);
-		while (!ripc__incoming_new(partner, packet)) {
+		while (!incoming_new(partner, packet)) {
 			if (ripc__order_yield(partner, packet))
 				continue;
 			no_room(partner, packet);
@@ -504,7 +521,7 @@ void ripc__announced_new(struct partner *partner, const struct wire_packet *pack
 }
 
 /* The sender wants to know, finally, and will not send any more. */
-void ripc__incoming_cancel(struct partner *partner, const struct wire_packet *packet)
+static void incoming_cancel(struct partner *partner, const struct wire_packet *packet)
 {
 	uint64_t number = packet->h.number, ahead;
 	struct incoming *incoming;
@@ -516,7 +533,7 @@ void ripc__incoming_cancel(struct partner *partner, const struct wire_packet *pa
 	if (!longs)
 		return;
 	ripc__numbers_advance(partner, longs, packet->announce.oldest);
-	incoming = ripc__incoming_find(partner, number); /* it may just have been forgotten */
+	incoming = incoming_find(partner, number); /* it may just have been forgotten */
 	ahead = number - longs->in_oldest;
 	if (number < longs->in_oldest || ahead >= LONGS_MAX)
 		return;
@@ -596,7 +613,7 @@ static void update(struct incoming *incoming)
 	struct ripc_context *ctx = context_of(incoming);
 
 	if (incoming->got == incoming->total) {
-		ripc__incoming_finish(incoming);
+		incoming_finish(incoming);
 		return;
 	}
 	if (refuse_unwanted(incoming))
@@ -632,7 +649,7 @@ static void fire(void *owner, struct ripc__timer *timer)
 		return;
 	}
 	if (incoming->complete) {
-		ripc__wait_for_turn(incoming);
+		wait_for_turn(incoming);
 		return;
 	}
 	if (incoming->reading) {
@@ -763,7 +780,7 @@ static struct incoming *find(struct partner *partner, uint64_t number)
 
 	if (arriving && arriving->partner == partner && arriving->number == number)
 		return arriving;
-	return ripc__incoming_find(partner, number);
+	return incoming_find(partner, number);
 }
 
 void ripc__incoming_data(struct partner *partner, const struct wire_packet *packet)
@@ -799,7 +816,7 @@ static void was_read(struct incoming *incoming)
 	incoming->got = incoming->total;
 	incoming->sum = incoming->crc;
 	incoming->sum_known = true;
-	ripc__incoming_finish(incoming);
+	incoming_finish(incoming);
 }
 
 static void cannot_be_read(struct incoming *incoming)
@@ -830,14 +847,14 @@ static bool read_instead(struct incoming *incoming, const struct wire_packet *pa
 		return false;
 	if (!incoming->reading)
 		return true; /* the first read has failed at once: it is pulled as before */
-	ripc__incoming_let_go(incoming);
+	incoming_let_go(incoming);
 	return true;
 }
 
 /* False: there is no room for it. */
 static bool accept_announced(struct partner *partner, const struct wire_packet *packet)
 {
-	struct incoming *incoming = ripc__incoming_alloc(partner, packet, NULL, fire);
+	struct incoming *incoming = incoming_alloc(partner, packet, NULL, fire);
 
 	if (!incoming)
 		return false;
@@ -858,7 +875,7 @@ static bool accept_announced(struct partner *partner, const struct wire_packet *
 	if (take(incoming, packet, 0) > 0)
 		settle(incoming);
 	if (incoming->got == incoming->total) {
-		ripc__incoming_finish(incoming);
+		incoming_finish(incoming);
 		return true;
 	}
 	/* The message was announced before, in vain, and so these bytes were sent. */
@@ -873,7 +890,7 @@ static bool accept_announced(struct partner *partner, const struct wire_packet *
 static void keep(struct partner *partner, const struct wire_packet *packet,
 		struct message *message)
 {
-	struct incoming *incoming = ripc__incoming_alloc(partner, packet, message, fire);
+	struct incoming *incoming = incoming_alloc(partner, packet, message, fire);
 
 	if (!incoming) {
 		ripc__message_free(message);
@@ -883,7 +900,7 @@ static void keep(struct partner *partner, const struct wire_packet *packet,
 	incoming->limit = packet->announce.unasked < incoming->total ? packet->announce.unasked :
 		incoming->total;
 	incoming->got = incoming->total;
-	ripc__wait_for_turn(incoming);
+	wait_for_turn(incoming);
 }
 
 /* Unless it is the answer to a message that has lent places for it. */
@@ -895,9 +912,10 @@ static struct message *map_given(struct partner *partner, const struct wire_pack
 	return ripc__mapped_message(partner, packet);
 }
 
-bool ripc__incoming_new(struct partner *partner, const struct wire_packet *packet)
+/* Takes in the announced message, or begins to. False: there is no room for the message. */
+static bool incoming_new(struct partner *partner, const struct wire_packet *packet)
 {
-	bool came_whole = ripc__is_whole(partner, packet);
+	bool came_whole = is_whole(partner, packet);
 	struct message *message;
 
 	if (came_whole)
@@ -909,7 +927,7 @@ bool ripc__incoming_new(struct partner *partner, const struct wire_packet *packe
 	if (!message)
 		return !came_whole && accept_announced(partner, packet);
 	if (ripc__order_may_pass(partner, wire_previous(packet)))
-		ripc__deliver_whole(partner, packet, message);
+		deliver_whole(partner, packet, message);
 	else
 		keep(partner, packet, message);
 	return true;
@@ -928,7 +946,7 @@ static bool map_instead(struct incoming *incoming, const struct wire_packet *pac
 	if (!message)
 		return false;
 	ripc__incoming_forget(incoming);
-	ripc__deliver_whole(partner, packet, message);
+	deliver_whole(partner, packet, message);
 	return true;
 }
 
@@ -978,7 +996,7 @@ static void announce_again(struct incoming *incoming, const struct wire_packet *
 			settle(incoming);
 	}
 	if (incoming->got == incoming->total)
-		ripc__incoming_finish(incoming);
+		incoming_finish(incoming);
 	else
 		ripc__incoming_pull(incoming, overdue ? incoming->limit : 0);
 }
@@ -1018,7 +1036,7 @@ void ripc__incoming_announce(struct partner *partner, const struct wire_packet *
 		ripc__acks_flush(service->ctx);
 	} else if (longs->in_refused >> ahead & 1) {
 		ripc__ack_queue(partner, number, ripc__number_refusal(partner, number));
-	} else if ((incoming = ripc__incoming_find(partner, number))) {
+	} else if ((incoming = incoming_find(partner, number))) {
 		if (!is_repeated(incoming, packet)) {
 			service->ctx->stats.drop_malformed++;
 			return;
@@ -1027,11 +1045,11 @@ void ripc__incoming_announce(struct partner *partner, const struct wire_packet *
 			ripc__offer_note(partner, packet);
 		announce_again(incoming, packet);
 	} else {
-		ripc__announced_new(partner, packet);
+		announced_new(partner, packet);
 	}
 }
 
 packet_handler *const ripc__receive_handlers[WIRE_TYPE_END] = {
 	[WIRE_ANNOUNCE] = ripc__incoming_announce,
-	[WIRE_CANCEL] = ripc__incoming_cancel,
+	[WIRE_CANCEL] = incoming_cancel,
 };

@@ -69,14 +69,6 @@ struct incoming {
 	struct piece *pieces;
 };
 
-/*
- * Makes one more incoming message of a partner; fire: the callback of its timer. message: NULL, or
- * the whole message, which came in one packet. Returns NULL if there is no memory, or no place for
- * an item: the message stays the caller's.
- */
-struct incoming *ripc__incoming_alloc(struct partner *partner,
-		const struct wire_packet *packet, struct message *message,
-		void (*fire)(void *owner, struct ripc__timer *timer));
 /* Ends the message undelivered and remembers the refusal; tell: the sender hears of it. */
 void ripc__incoming_refuse(struct incoming *incoming, int status, bool tell);
 /*
@@ -85,12 +77,6 @@ void ripc__incoming_refuse(struct incoming *incoming, int status, bool tell);
  */
 void ripc__incoming_stop(struct ripc_context *ctx, const struct lent *lent);
 void ripc__incoming_forget(struct incoming *incoming);
-/* Is a reply of the partner to the call of this ID being received? */
-bool ripc__incoming_replies(const struct partner *partner, uint64_t id);
-/* NULL: no message of that number is being received. */
-struct incoming *ripc__incoming_find(struct partner *partner, uint64_t number);
-/* Unlinks and frees the message, whatever became of it. Its credit goes to messages that wait. */
-void ripc__incoming_free(struct incoming *incoming);
 
 /* Bytes of memory that an announced message takes if it came whole. */
 static inline uint64_t ripc__whole_bytes(const struct wire_packet *packet)
@@ -122,31 +108,13 @@ void ripc__incoming_announce(struct partner *partner, const struct wire_packet *
 void ripc__incoming_data(struct partner *partner, const struct wire_packet *packet);
 /* A look at a port ends: its bytes count for credit and window, and more bytes are asked for. */
 void ripc__arrivals_settle(struct ripc_context *ctx);
-/* Takes in the announced message, or begins to. False: there is no room for the message. */
-bool ripc__incoming_new(struct partner *partner, const struct wire_packet *packet);
 
 /* ---- announced --------------------------------------------------------------------------- */
 
 /* Announcements that are new. */
 
-/* Accepts or refuses a message that was not announced before. */
-void ripc__announced_new(struct partner *partner, const struct wire_packet *packet);
-/* The announced message came in one packet, and has its place in the message's own block. */
-bool ripc__is_whole(const struct partner *partner, const struct wire_packet *packet);
-void ripc__incoming_cancel(struct partner *partner, const struct wire_packet *packet);
-
 /* ---- deliver ----------------------------------------------------------------------------- */
 
 /* Delivering long messages. */
-
-/* All bytes are here: the message is delivered, waits for its turn, or was altered on the way. */
-void ripc__incoming_finish(struct incoming *incoming);
-/* The whole message came in one packet. */
-void ripc__deliver_whole(struct partner *partner, const struct wire_packet *packet,
-		struct message *message);
-/* The whole message is here, but not the message that must be handed out before it. */
-void ripc__wait_for_turn(struct incoming *incoming);
-/* The message gives back its credit, and its turn. */
-void ripc__incoming_let_go(struct incoming *incoming);
 
 #endif

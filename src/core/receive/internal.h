@@ -24,9 +24,6 @@ struct wire_pull;
  */
 int64_t ripc__collect(struct incoming *incoming, const struct wire_packet *packet,
 		uint64_t offset);
-/* Fills holes with the ranges that are missing before end; returns their number. */
-uint32_t ripc__collect_holes(const struct incoming *incoming, uint64_t end,
-		struct wire_range holes[WIRE_HOLES_MAX]);
 
 /* ---- grant ------------------------------------------------------------------------------- */
 

@@ -42,7 +42,9 @@
 
 /* ---- entries ----------------------------------------------------------------------------- */
 
-void ripc__entry_remove(struct gathering *gathering, struct entry *entry)
+static void entry_trust(struct gathering *gathering, struct entry *entry);
+
+static void entry_remove(struct gathering *gathering, struct entry *entry)
 {
 	struct entry *last = gathering->entries[--gathering->n];
 
@@ -51,23 +53,25 @@ void ripc__entry_remove(struct gathering *gathering, struct entry *entry)
 	gathering->n_pending -= ripc__entry_is_pending(entry);
 	gathering->n_unknown -= !entry->is_known;
 	gathering->n_waiting -= entry->is_known && !entry->is_admitted;
-	ripc__entry_trust(gathering, entry);
+	entry_trust(gathering, entry);
 	ripc__map_remove(&gathering->names, entry->name);
 	free(entry->answer);
 	free(entry);
 }
 
-void ripc__entry_gone(struct gathering *gathering, struct entry *entry)
+/* As above, and an answer to a question of before does not bring it back. */
+static void entry_gone(struct gathering *gathering, struct entry *entry)
 {
 	struct gone *gone = &gathering->gone[gathering->n_gone++ % GONE_MAX];
 
 	gathering->era_ends = true;
 	*gone = (struct gone){.incarnation = entry->public.incarnation,
 		.era = (uint8_t)(gathering->era + 1)};
-	ripc__entry_remove(gathering, entry);
+	entry_remove(gathering, entry);
 }
 
-bool ripc__gathering_is_gone(const struct gathering *gathering, uint64_t incarnation,
+/* Was it taken for gone after the question with this nonce was sent? */
+static bool gathering_is_gone(const struct gathering *gathering, uint64_t incarnation,
 		uint64_t nonce)
 {
 	for (uint32_t i = 0; i < GONE_MAX; i++) {
@@ -79,7 +83,7 @@ bool ripc__gathering_is_gone(const struct gathering *gathering, uint64_t incarna
 	return false;
 }
 
-void ripc__entry_doubt(struct gathering *gathering, struct entry *entry, uint64_t now_us)
+static void entry_doubt(struct gathering *gathering, struct entry *entry, uint64_t now_us)
 {
 	if (!entry->is_doubted) {
 		gathering->n_doubted++;
@@ -89,13 +93,15 @@ void ripc__entry_doubt(struct gathering *gathering, struct entry *entry, uint64_
 	entry->doubted_us = now_us;
 }
 
-void ripc__entry_trust(struct gathering *gathering, struct entry *entry)
+/* It may have gone; it has answered, or its name is there. */
+static void entry_trust(struct gathering *gathering, struct entry *entry)
 {
 	gathering->n_doubted -= entry->is_doubted;
 	entry->is_doubted = false;
 }
 
-struct entry *ripc__entry_rival(const struct gathering *gathering, const struct entry *entry)
+/* Another entry of this service, which has begun anew, or of which there are two; or NULL. */
+static struct entry *entry_rival(const struct gathering *gathering, const struct entry *entry)
 {
 	for (uint32_t i = 0; i < gathering->n; i++) {
 		struct entry *other = gathering->entries[i];
@@ -106,7 +112,8 @@ struct entry *ripc__entry_rival(const struct gathering *gathering, const struct 
 	return NULL;
 }
 
-bool ripc__entry_missed(const struct gathering *gathering, uint32_t refreshes)
+/* Is there a member elsewhere that has not answered in so many refreshes, or is taken for such? */
+static bool entry_missed(const struct gathering *gathering, uint32_t refreshes)
 {
 	for (uint32_t i = 0; i < gathering->n; i++) {
 		const struct entry *entry = gathering->entries[i];
@@ -117,7 +124,8 @@ bool ripc__entry_missed(const struct gathering *gathering, uint32_t refreshes)
 	return false;
 }
 
-bool ripc__entry_yield(struct gathering *gathering, bool known)
+/* An entry that has not answered, or (known) is not admitted, gives way. False: there is none. */
+static bool entry_yield(struct gathering *gathering, bool known)
 {
 	uint32_t n = known ? gathering->n_waiting : gathering->n_unknown;
 
@@ -126,13 +134,14 @@ bool ripc__entry_yield(struct gathering *gathering, bool known)
 
 		if (entry->is_known != known || entry->is_admitted)
 			continue;
-		ripc__entry_remove(gathering, entry);
+		entry_remove(gathering, entry);
 		return true;
 	}
 	return false;
 }
 
-struct entry *ripc__entry_add(struct gathering *gathering, uint64_t name)
+/* NULL: there is no memory. */
+static struct entry *entry_add(struct gathering *gathering, uint64_t name)
 {
 	struct entry *entry;
 
@@ -161,7 +170,7 @@ struct entry *ripc__entry_add(struct gathering *gathering, uint64_t name)
 }
 
 /* Who the entry is, is known now. */
-void ripc__entry_is(struct gathering *gathering, struct entry *entry, uint64_t id,
+static void entry_is(struct gathering *gathering, struct entry *entry, uint64_t id,
 		uint64_t incarnation)
 {
 	gathering->n_pending -= ripc__entry_is_pending(entry);
@@ -172,7 +181,8 @@ void ripc__entry_is(struct gathering *gathering, struct entry *entry, uint64_t i
 	entry->public.incarnation = incarnation;
 }
 
-void ripc__entry_admit(struct gathering *gathering, struct entry *entry)
+/* Senders may use it from now on. */
+static void entry_admit(struct gathering *gathering, struct entry *entry)
 {
 	gathering->n_waiting -= !entry->is_admitted;
 	entry->is_admitted = true;
@@ -180,7 +190,7 @@ void ripc__entry_admit(struct gathering *gathering, struct entry *entry)
 
 /* ---- gatherings -------------------------------------------------------------------------- */
 
-void ripc__gathering_free(struct ripc__resolver *resolver, struct gathering *gathering)
+static void gathering_free(struct ripc__resolver *resolver, struct gathering *gathering)
 {
 	ripc__asked_end(resolver, &gathering->asked);
 	ripc__timer_stop(&resolver->timers, &gathering->asked.timer);
@@ -206,24 +216,26 @@ static bool gathering_yield(struct ripc__resolver *resolver)
 			oldest = gathering;
 	}
 	if (oldest)
-		ripc__gathering_free(resolver, oldest);
+		gathering_free(resolver, oldest);
 	return oldest;
 }
 
-void ripc__entry_add_own(void *arg, uint64_t id, uint64_t incarnation)
+/* A service here is a member. */
+static void entry_add_own(void *arg, uint64_t id, uint64_t incarnation)
 {
 	struct gathering *gathering = arg;
 	struct entry *entry = ripc__entry_of(gathering, incarnation);
 
-	entry = entry ? entry : ripc__entry_add(gathering, incarnation | NAME_BIT);
+	entry = entry ? entry : entry_add(gathering, incarnation | NAME_BIT);
 	if (!entry)
 		return; /* without memory */
-	ripc__entry_is(gathering, entry, id, incarnation);
+	entry_is(gathering, entry, id, incarnation);
 	entry->is_own = true;
-	ripc__entry_admit(gathering, entry);
+	entry_admit(gathering, entry);
 }
 
-struct gathering *ripc__gathering_make(struct ripc__resolver *resolver, uint64_t group,
+/* A gathering that nobody asks for yet, with the members here. NULL: there is no memory. */
+static struct gathering *gathering_make(struct ripc__resolver *resolver, uint64_t group,
 		void (*fire)(void *owner, struct ripc__timer *timer))
 {
 	struct gathering *gathering;
@@ -242,7 +254,7 @@ struct gathering *ripc__gathering_make(struct ripc__resolver *resolver, uint64_t
 		goto err_return_timer;
 	if (ripc__map_put(&resolver->gatherings, group, gathering))
 		goto err_end;
-	ripc__members_own(resolver, group, ripc__entry_add_own, gathering);
+	ripc__members_own(resolver, group, entry_add_own, gathering);
 	return gathering;
 err_end:
 	ripc__asked_end(resolver, &gathering->asked);
@@ -333,8 +345,8 @@ static struct entry *name_found(struct gathering *gathering, uint64_t name)
 
 	/* Whoever floods us with members elsewhere keeps none of this host out. */
 	if (!entry && gathering->n_pending < PENDING_MAX &&
-			(gathering->n < MEMBERS_MAX || ripc__entry_yield(gathering, true)))
-		entry = ripc__entry_add(gathering, name);
+			(gathering->n < MEMBERS_MAX || entry_yield(gathering, true)))
+		entry = entry_add(gathering, name);
 	return entry;
 }
 
@@ -347,7 +359,7 @@ static void near_found(void *arg, uint64_t name)
 		return;
 	entry->is_near = true;
 	entry->generation = gathering->generation;
-	ripc__entry_trust(gathering, entry);
+	entry_trust(gathering, entry);
 }
 
 /* Of a member on this host the kernel knows better whether it lives. */
@@ -359,7 +371,7 @@ static void far_found(void *arg, uint64_t name)
 	if (!entry || entry->is_near)
 		return;
 	entry->generation = gathering->generation;
-	ripc__entry_trust(gathering, entry);
+	entry_trust(gathering, entry);
 }
 
 static int names_read(const struct gathering *gathering, const struct source_slot *slot,
@@ -389,7 +401,7 @@ static void look(struct ripc__resolver *resolver, struct gathering *gathering)
 
 		if (entry->generation && entry->generation != gathering->generation &&
 				!entry->is_own && (entry->is_near ? near : far) == 0)
-			ripc__entry_remove(gathering, entry);
+			entry_remove(gathering, entry);
 	}
 }
 
@@ -485,7 +497,7 @@ static void missed(struct gathering *gathering, struct entry *entry)
 		return;
 	if (entry->is_doubted)
 		gathering->n_refreshed = 0;
-	ripc__entry_gone(gathering, entry);
+	entry_gone(gathering, entry);
 }
 
 /* Members elsewhere that were asked, and have not answered, may have gone. */
@@ -495,7 +507,7 @@ static void refresh_end(struct ripc__resolver *resolver, struct gathering *gathe
 		struct entry *entry = gathering->entries[i];
 
 		if (entry->is_doubted && resolver->now_us >= entry->doubted_us + DOUBT_MOST_US)
-			ripc__entry_trust(gathering, entry);
+			entry_trust(gathering, entry);
 		if (gathering->n_rounds >= ROUNDS_FIRST && !entry->is_own && !entry->generation &&
 				!entry->is_seen)
 			missed(gathering, entry);
@@ -503,7 +515,7 @@ static void refresh_end(struct ripc__resolver *resolver, struct gathering *gathe
 	gathering->is_refreshing = false;
 	gathering->n_refreshed += gathering->n_rounds > 0;
 	gathering->refreshed_us = resolver->now_us;
-	if (gathering->has_leavers && ripc__entry_missed(gathering, MISSED_MAX - 1)) {
+	if (gathering->has_leavers && entry_missed(gathering, MISSED_MAX - 1)) {
 		refresh(gathering, resolver->now_us);
 		gathering->is_provoked = true;
 	}
@@ -570,7 +582,7 @@ static void doubt(struct ripc__resolver *resolver, struct gathering *gathering,
 	if (entry->is_own || entry->generation || (entry->doubted_us && resolver->now_us <
 			entry->doubted_us + DOUBT_APART_US))
 		return;
-	ripc__entry_doubt(gathering, entry, resolver->now_us);
+	entry_doubt(gathering, entry, resolver->now_us);
 	free(entry->answer); /* it may be where its ID leads now, or elsewhere */
 	entry->answer = NULL;
 }
@@ -587,13 +599,13 @@ static void admit(struct ripc__resolver *resolver, struct gathering *gathering,
 
 	if (!entry->is_known || entry->is_admitted || !ripc__may_provoke(resolver, entry->host))
 		return;
-	rival = ripc__entry_rival(gathering, entry);
+	rival = entry_rival(gathering, entry);
 	if (rival)
 		doubt(resolver, gathering, rival);
 	ripc__resolver_claimed(resolver, entry->public.id);
 	(void)ripc__resolver_lookup_at(resolver, entry->public.id, entry->host, resolver->now_us,
 		&answer);
-	ripc__entry_admit(gathering, entry);
+	entry_admit(gathering, entry);
 }
 
 /* Those that had to wait for the budget. */
@@ -668,7 +680,7 @@ static void gather_fire(void *owner, struct ripc__timer *timer)
 	struct ripc__resolver *resolver = owner;
 
 	if (resolver->now_us >= gathering->used_us + FORGET_US && !gathering->is_awaited) {
-		ripc__gathering_free(resolver, gathering);
+		gathering_free(resolver, gathering);
 		return;
 	}
 	go_on(resolver, gathering);
@@ -728,9 +740,9 @@ static void leaves(struct ripc__resolver *resolver, struct gathering *gathering,
 static bool has_place(struct ripc__resolver *resolver, struct gathering *gathering,
 		const struct heard *heard)
 {
-	return gathering->n < MEMBERS_MAX || ripc__entry_yield(gathering, false) ||
+	return gathering->n < MEMBERS_MAX || entry_yield(gathering, false) ||
 		(ripc__may_provoke(resolver, heard->event->host) &&
-		ripc__entry_yield(gathering, true));
+		entry_yield(gathering, true));
 }
 
 void ripc__gather_answered(struct ripc__resolver *resolver, struct asked *asked,
@@ -747,7 +759,7 @@ void ripc__gather_answered(struct ripc__resolver *resolver, struct asked *asked,
 		ripc__drop(resolver);
 		return;
 	}
-	if (!entry && ripc__gathering_is_gone(gathering, record->incarnation,
+	if (!entry && gathering_is_gone(gathering, record->incarnation,
 			ripc__nonce_heard(resolver, heard))) {
 		ripc__drop(resolver);
 		news(resolver, gathering, heard, 0); /* if it lives, it answers again */
@@ -755,7 +767,7 @@ void ripc__gather_answered(struct ripc__resolver *resolver, struct asked *asked,
 		return;
 	}
 	if (!entry && has_place(resolver, gathering, heard))
-		entry = ripc__entry_add(gathering, record->incarnation | NAME_BIT);
+		entry = entry_add(gathering, record->incarnation | NAME_BIT);
 	if (!entry || entry->is_own) {
 		ripc__drop(resolver);
 		return;
@@ -769,15 +781,15 @@ void ripc__gather_answered(struct ripc__resolver *resolver, struct asked *asked,
 	entry->is_seen = true;
 	entry->missed = 0;
 	joiner_settled(gathering, record->incarnation);
-	ripc__entry_trust(gathering, entry);
+	entry_trust(gathering, entry);
 	if (entry->is_known && !is_home)
 		return;
 	if (!is_home && !is_exact)
 		news(resolver, gathering, heard, ROUND_US);
 	memcpy(entry->host, heard->event->host, sizeof(entry->host));
-	ripc__entry_is(gathering, entry, record->stamp, record->incarnation);
+	entry_is(gathering, entry, record->stamp, record->incarnation);
 	if (is_home || is_exact)
-		ripc__entry_admit(gathering, entry);
+		entry_admit(gathering, entry);
 	else
 		admit(resolver, gathering, entry);
 	go_on(resolver, gathering);
@@ -829,7 +841,7 @@ void ripc__gather_joined(struct ripc__resolver *resolver, uint64_t group, uint64
 	struct gathering *gathering = ripc__map_get(&resolver->gatherings, group);
 
 	if (gathering)
-		ripc__entry_add_own(gathering, id, incarnation);
+		entry_add_own(gathering, id, incarnation);
 }
 
 void ripc__gather_left(struct ripc__resolver *resolver, uint64_t group, uint64_t incarnation)
@@ -838,14 +850,14 @@ void ripc__gather_left(struct ripc__resolver *resolver, uint64_t group, uint64_t
 	struct entry *entry = gathering ? ripc__entry_of(gathering, incarnation) : NULL;
 
 	if (entry)
-		ripc__entry_remove(gathering, entry);
+		entry_remove(gathering, entry);
 }
 
 /* ---- calls of the owner ------------------------------------------------------------------ */
 
 static struct gathering *gathering_begin(struct ripc__resolver *resolver, uint64_t group)
 {
-	struct gathering *gathering = ripc__gathering_make(resolver, group, gather_fire);
+	struct gathering *gathering = gathering_make(resolver, group, gather_fire);
 
 	if (gathering)
 		refresh(gathering, resolver->now_us);
@@ -893,7 +905,7 @@ void ripc__resolver_expel(struct ripc__resolver *resolver, uint64_t group, uint6
 	struct entry *entry = gathering ? ripc__entry_of(gathering, incarnation) : NULL;
 
 	if (entry && entry->public.incarnation == incarnation && !entry->is_own)
-		ripc__entry_gone(gathering, entry);
+		entry_gone(gathering, entry);
 }
 
 bool ripc__resolver_doubt(struct ripc__resolver *resolver, uint64_t group, uint64_t incarnation,
@@ -960,7 +972,7 @@ void ripc__gatherings_close(struct ripc__resolver *resolver)
 	uint32_t at = 0;
 
 	while ((gathering = ripc__map_next(&resolver->gatherings, &at))) {
-		ripc__gathering_free(resolver, gathering);
+		gathering_free(resolver, gathering);
 		at = 0; /* removing moves entries */
 	}
 }

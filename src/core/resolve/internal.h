@@ -236,18 +236,8 @@ struct cached {
 	uint8_t addrs[];
 };
 
-void ripc__cached_free(struct ripc__resolver *resolver, struct cached *cached);
-/* The answer as it was when it was stored. */
-void ripc__cached_answer(const struct ripc__resolver *resolver, const struct cached *cached,
-		struct ripc__answer *answer);
-/* Does a notice (a registration; else a withdrawal) say that this may have changed? */
-bool ripc__cached_differs(const struct cached *cached, uint64_t incarnation, bool registered);
-/* answer NULL: no service has the ID. Without memory nothing is kept; later lookups ask again. */
-void ripc__cache_store(struct ripc__resolver *resolver, uint64_t id,
-		const struct ripc__answer *answer);
 /* Forgets an ID; everything. */
 void ripc__cache_forget(struct ripc__resolver *resolver, uint64_t id);
-void ripc__cache_close(struct ripc__resolver *resolver);
 
 /* ---- digest ------------------------------------------------------------------------------ */
 
@@ -274,8 +264,6 @@ void ripc__digest_init(struct ripc__resolver *resolver);
 void ripc__digest_add(struct ripc__resolver *resolver, struct digested *digested);
 /* Another context has told what is registered there. */
 void ripc__digest_heard(struct ripc__resolver *resolver, uint64_t context);
-/* Somebody calls for the digests of all: ours follow soon. */
-void ripc__digest_called(struct ripc__resolver *resolver);
 /* Harmless if it was not added. */
 void ripc__digest_remove(struct ripc__resolver *resolver, struct digested *digested);
 
@@ -357,36 +345,6 @@ static inline struct entry *ripc__entry_of(const struct gathering *gathering, ui
 {
 	return ripc__map_get(&gathering->names, incarnation | NAME_BIT);
 }
-
-/* NULL: there is no memory. */
-struct entry *ripc__entry_add(struct gathering *gathering, uint64_t name);
-void ripc__entry_remove(struct gathering *gathering, struct entry *entry);
-/* As above, and an answer to a question of before does not bring it back. */
-void ripc__entry_gone(struct gathering *gathering, struct entry *entry);
-/* Was it taken for gone after the question with this nonce was sent? */
-bool ripc__gathering_is_gone(const struct gathering *gathering, uint64_t incarnation,
-		uint64_t nonce);
-/* Senders may use it from now on. */
-void ripc__entry_admit(struct gathering *gathering, struct entry *entry);
-/* It may have gone; it has answered, or its name is there. */
-void ripc__entry_doubt(struct gathering *gathering, struct entry *entry, uint64_t now_us);
-void ripc__entry_trust(struct gathering *gathering, struct entry *entry);
-/* The entry is this member. */
-void ripc__entry_is(struct gathering *gathering, struct entry *entry, uint64_t id,
-		uint64_t incarnation);
-/* Another entry of this service, which has begun anew, or of which there are two; or NULL. */
-struct entry *ripc__entry_rival(const struct gathering *gathering, const struct entry *entry);
-/* Is there a member elsewhere that has not answered in so many refreshes, or is taken for such? */
-bool ripc__entry_missed(const struct gathering *gathering, uint32_t refreshes);
-/* An entry that has not answered, or (known) is not admitted, gives way. False: there is none. */
-bool ripc__entry_yield(struct gathering *gathering, bool known);
-/* A service here is a member. */
-void ripc__entry_add_own(void *gathering, uint64_t id, uint64_t incarnation);
-
-/* A gathering that nobody asks for yet, with the members here. NULL: there is no memory. */
-struct gathering *ripc__gathering_make(struct ripc__resolver *resolver, uint64_t group,
-		void (*fire)(void *owner, struct ripc__timer *timer));
-void ripc__gathering_free(struct ripc__resolver *resolver, struct gathering *gathering);
 
 /* ---- gather ------------------------------------------------------------------------------ */
 

@@ -42,7 +42,7 @@
 #define NOBODY_US    1000000u
 #define DENIED_US    200000u   /* no notice ends this, and to ask an exact source is cheap */
 
-void ripc__cached_free(struct ripc__resolver *resolver, struct cached *cached)
+static void cached_free(struct ripc__resolver *resolver, struct cached *cached)
 {
 	ripc__map_remove(&resolver->cache, cached->id);
 	list_remove(&cached->node);
@@ -54,7 +54,7 @@ void ripc__cache_forget(struct ripc__resolver *resolver, uint64_t id)
 	struct cached *cached = ripc__map_get(&resolver->cache, id);
 
 	if (cached)
-		ripc__cached_free(resolver, cached);
+		cached_free(resolver, cached);
 }
 
 static size_t addrs_len(const struct wire_record *record)
@@ -98,7 +98,8 @@ static void cached_fill(const struct ripc__resolver *resolver, struct cached *ca
 	}
 }
 
-void ripc__cached_answer(const struct ripc__resolver *resolver, const struct cached *cached,
+/* The answer as it was when it was stored. */
+static void cached_answer(const struct ripc__resolver *resolver, const struct cached *cached,
 		struct ripc__answer *answer)
 {
 	struct wire_record *record = &answer->record;
@@ -121,12 +122,14 @@ void ripc__cached_answer(const struct ripc__resolver *resolver, const struct cac
 	}
 }
 
-bool ripc__cached_differs(const struct cached *cached, uint64_t incarnation, bool registered)
+/* Does a notice (a registration; else a withdrawal) say that this may have changed? */
+static bool cached_differs(const struct cached *cached, uint64_t incarnation, bool registered)
 {
 	return (cached->exists && cached->incarnation == incarnation) != registered;
 }
 
-void ripc__cache_store(struct ripc__resolver *resolver, uint64_t id,
+/* answer NULL: no service has the ID. Without memory nothing is kept; later lookups ask again. */
+static void cache_store(struct ripc__resolver *resolver, uint64_t id,
 		const struct ripc__answer *answer)
 {
 	struct cached *old = ripc__map_get(&resolver->cache, id);
@@ -136,11 +139,11 @@ void ripc__cache_store(struct ripc__resolver *resolver, uint64_t id,
 	if (old && cached)
 		cached->hint_us = old->hint_us;
 	if (old)
-		ripc__cached_free(resolver, old);
+		cached_free(resolver, old);
 	if (!cached)
 		return;
 	if (resolver->cache.count >= CACHE_MAX)
-		ripc__cached_free(resolver,
+		cached_free(resolver,
 			list_entry(resolver->cache_order.next, struct cached, node));
 	cached->id = id;
 	cached->exists = answer;
@@ -156,10 +159,10 @@ void ripc__cache_store(struct ripc__resolver *resolver, uint64_t id,
 	list_append(&resolver->cache_order, &cached->node);
 }
 
-void ripc__cache_close(struct ripc__resolver *resolver)
+static void cache_close(struct ripc__resolver *resolver)
 {
 	while (!list_empty(&resolver->cache_order))
-		ripc__cached_free(resolver, list_entry(resolver->cache_order.next, struct cached,
+		cached_free(resolver, list_entry(resolver->cache_order.next, struct cached,
 			node));
 }
 
@@ -474,7 +477,7 @@ static int lookup_begin(struct ripc__resolver *resolver, uint64_t id, uint64_t r
 	}
 	if (!is_denied(resolver, lookup, ask_round(resolver, lookup)))
 		return -EINPROGRESS;
-	ripc__cache_store(resolver, id, NULL);
+	cache_store(resolver, id, NULL);
 	lookup_free(resolver, lookup);
 	return -ENOENT;
 }
@@ -487,7 +490,7 @@ static void lookup_end(struct ripc__resolver *resolver, struct lookup *lookup, i
 	uint64_t id = lookup->asked.id;
 
 	if (!status || status == -ENOENT)
-		ripc__cache_store(resolver, id, status ? NULL : &answer);
+		cache_store(resolver, id, status ? NULL : &answer);
 	if (status) {
 		lookup_free(resolver, lookup);
 		owner->resolved(owner->arg, id, status, NULL);
@@ -604,7 +607,7 @@ void ripc__lookup_answered(struct ripc__resolver *resolver, struct asked *asked,
 				ripc__record_older(record, &lookup->best.record))
 			return;
 		take(resolver, lookup, heard);
-		ripc__cache_store(resolver, asked->id, &lookup->best);
+		cache_store(resolver, asked->id, &lookup->best);
 		owner->moved(owner->arg, asked->id, record->incarnation);
 		return;
 	}
@@ -639,7 +642,7 @@ static bool hint_take(struct ripc__resolver *resolver, struct cached *cached,
 		const struct heard *heard)
 {
 	if (!cached->exists) {
-		ripc__cached_free(resolver, cached);
+		cached_free(resolver, cached);
 		return true;
 	}
 	if (cached->suspect)
@@ -697,7 +700,7 @@ bool ripc__lookup_hint(struct ripc__resolver *resolver, const struct heard *hear
 
 	if (concerns)
 		ask_sooner(resolver, lookup, heard);
-	if (known ? !ripc__cached_differs(cached, record->incarnation, registered) &&
+	if (known ? !cached_differs(cached, record->incarnation, registered) &&
 			!is_elsewhere(resolver, cached, heard) :
 			!ripc__may_provoke(resolver, heard->event->host))
 		return concerns;
@@ -725,7 +728,7 @@ void ripc__lookup_hinted(struct ripc__resolver *resolver, const struct ripc__sou
 	if (cached && cached->exists)
 		cached->suspect = true;
 	else if (cached && event->incarnation)
-		ripc__cached_free(resolver, cached);
+		cached_free(resolver, cached);
 	owner->moved(owner->arg, event->id, event->incarnation);
 }
 
@@ -780,7 +783,7 @@ static int lookup_from(struct ripc__resolver *resolver, uint64_t id, const uint8
 			cached && cached->suspect ? cached->incarnation : 0, at);
 	if (!cached->exists)
 		return -ENOENT;
-	ripc__cached_answer(resolver, cached, &resolver->found);
+	cached_answer(resolver, cached, &resolver->found);
 	*answer = &resolver->found;
 	return 0;
 }
@@ -811,7 +814,7 @@ const struct ripc__answer *ripc__resolver_recall(struct ripc__resolver *resolver
 		return &resolver->found;
 	if (!cached || !cached->exists)
 		return NULL;
-	ripc__cached_answer(resolver, cached, &resolver->found);
+	cached_answer(resolver, cached, &resolver->found);
 	return &resolver->found;
 }
 
@@ -837,7 +840,7 @@ void ripc__resolver_claimed(struct ripc__resolver *resolver, uint64_t id)
 	struct cached *cached = ripc__map_get(&resolver->cache, id);
 
 	if (cached && !cached->exists)
-		ripc__cached_free(resolver, cached);
+		cached_free(resolver, cached);
 }
 
 void ripc__resolver_suspect(struct ripc__resolver *resolver, uint64_t id, uint64_t incarnation)
@@ -869,5 +872,5 @@ void ripc__lookups_close(struct ripc__resolver *resolver)
 		lookup_free(resolver, lookup);
 		at = 0; /* removing moves entries */
 	}
-	ripc__cache_close(resolver);
+	cache_close(resolver);
 }

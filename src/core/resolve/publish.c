@@ -194,7 +194,8 @@ void ripc__digest_init(struct ripc__resolver *resolver)
 	resolver->digest.called.fire = called_fire;
 }
 
-void ripc__digest_called(struct ripc__resolver *resolver)
+/* Somebody calls for the digests of all: ours follow soon. */
+static void digest_called(struct ripc__resolver *resolver)
 {
 	const struct ripc__resolver_owner *owner = &resolver->owner;
 
@@ -927,7 +928,7 @@ static void call_fire(void *arg, struct ripc__timer *timer)
 	ripc__provoked(resolver, resolver->heal.host);
 	note_call(resolver);
 	ripc__send_notice(resolver, &call);
-	ripc__digest_called(resolver);
+	digest_called(resolver);
 }
 
 bool ripc__heal_called(struct ripc__resolver *resolver, const struct heard *heard)
@@ -940,7 +941,7 @@ bool ripc__heal_called(struct ripc__resolver *resolver, const struct heard *hear
 		return true;
 	note_call(resolver);
 	ripc__timer_stop(&resolver->timers, &resolver->heal.call);
-	ripc__digest_called(resolver);
+	digest_called(resolver);
 	return true;
 }
 

@@ -195,7 +195,8 @@ static void report(struct outgoing *outgoing)
 		ripc__outgoing_put(outgoing);
 }
 
-void ripc__outgoing_unblock(struct partner *partner)
+/* A send to the partner leaves room: a service whose send met -EAGAIN is told. */
+static void outgoing_unblock(struct partner *partner)
 {
 	struct ripc_service *service = partner->service;
 
@@ -226,7 +227,7 @@ static uint16_t *count_of(const struct outgoing *outgoing)
 	return wire_answers(&outgoing->call) ? &partner->n_replies : &partner->n_outgoing;
 }
 
-void ripc__outgoing_link(struct outgoing *outgoing, struct partner *partner)
+static void outgoing_link(struct outgoing *outgoing, struct partner *partner)
 {
 	outgoing->partner = partner;
 	*count_of(outgoing) += 1;
@@ -235,7 +236,7 @@ void ripc__outgoing_link(struct outgoing *outgoing, struct partner *partner)
 		ripc__order_link(outgoing, partner);
 }
 
-void ripc__outgoing_unlink(struct outgoing *outgoing)
+static void outgoing_unlink(struct outgoing *outgoing)
 {
 	outgoing->partner->under_way -= outgoing->unasked;
 	*count_of(outgoing) -= 1;
@@ -292,7 +293,7 @@ static void fenced(struct outgoing *outgoing)
 	report(outgoing);
 }
 
-void ripc__outgoing_end(struct outgoing *outgoing, enum ripc_outcome outcome, int status)
+static void outgoing_end(struct outgoing *outgoing, enum ripc_outcome outcome, int status)
 {
 	struct ripc_context *ctx = context_of(outgoing);
 	struct partner *partner = outgoing->partner;
@@ -316,11 +317,11 @@ void ripc__outgoing_end(struct outgoing *outgoing, enum ripc_outcome outcome, in
 	ctx->n_busy -= outgoing->busy;
 	outgoing->busy = false;
 	outgoing->to_incarnation = partner->incarnation; /* who may hold it: ripc_holders() */
-	ripc__outgoing_unlink(outgoing);
+	outgoing_unlink(outgoing);
 	outgoing->partner = NULL;
 	list_append(&ctx->ended, &outgoing->node);
 	ripc__timer_dismiss(ctx, &outgoing->timer);
-	ripc__outgoing_unblock(partner);
+	outgoing_unblock(partner);
 	fenced(outgoing);
 }
 
@@ -345,7 +346,8 @@ void ripc__outgoing_orphan(struct ripc_service *service)
 	}
 }
 
-void ripc__outgoing_unknown(struct outgoing *outgoing)
+/* The message has ended, but its memory can still be read when its call must return. */
+static void outgoing_unknown(struct outgoing *outgoing)
 {
 	decide(outgoing, RIPC_UNKNOWN, -ECONNRESET);
 	conclude(outgoing);
@@ -368,6 +370,8 @@ static bool may_move(const struct outgoing *outgoing)
 		outgoing->deadline_us > context_of(outgoing)->now_us;
 }
 
+static void outgoing_begin(struct outgoing *outgoing, struct partner *partner);
+
 /*
  * Begins anew with the present holder of the ID. The message was certainly not delivered to the
  * last one.
@@ -378,18 +382,18 @@ static void move_on(struct outgoing *outgoing)
 	int error = ripc__find_again(outgoing->service, outgoing->to, &next);
 
 	if (error) {
-		ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED, error);
+		outgoing_end(outgoing, RIPC_NOT_DELIVERED, error);
 		return;
 	}
 	if (ripc__order_is_late(outgoing, next)) {
-		ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED, -ENOENT);
+		outgoing_end(outgoing, RIPC_NOT_DELIVERED, -ENOENT);
 		return;
 	}
-	ripc__outgoing_unblock(outgoing->partner);
+	outgoing_unblock(outgoing->partner);
 	if (outgoing->flags & RIPC_ORDERED)
 		ripc__order_moves(outgoing);
-	ripc__outgoing_unlink(outgoing);
-	ripc__outgoing_begin(outgoing, next);
+	outgoing_unlink(outgoing);
+	outgoing_begin(outgoing, next);
 	ripc__outgoing_advance(next);
 }
 
@@ -399,7 +403,7 @@ static void follow(struct outgoing *outgoing)
 	if (may_move(outgoing))
 		move_on(outgoing);
 	else
-		ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED, -ECANCELED);
+		outgoing_end(outgoing, RIPC_NOT_DELIVERED, -ECANCELED);
 }
 
 /* Has not begun, or was certainly not delivered; but what is ordered overtakes nothing. */
@@ -422,7 +426,7 @@ static void move_waiting(struct partner *partner)
 }
 
 /* The service is leaving; unless this very incarnation was meant, look for the next one. */
-void ripc__outgoing_refused(struct outgoing *outgoing)
+static void outgoing_refused(struct outgoing *outgoing)
 {
 	struct partner *partner = outgoing->partner;
 
@@ -431,7 +435,7 @@ void ripc__outgoing_refused(struct outgoing *outgoing)
 	ripc__partner_retire(partner);
 	if (outgoing->to_incarnation || outgoing->direct ||
 			context_of(outgoing)->now_us >= outgoing->deadline_us)
-		ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED, -ENOENT);
+		outgoing_end(outgoing, RIPC_NOT_DELIVERED, -ENOENT);
 	else
 		move_on(outgoing);
 	move_waiting(partner);
@@ -466,7 +470,7 @@ static void replies_lost(struct longs *replies, int status, uint64_t gone_us)
 	list_for_each_safe(node, &replies->outgoing) {
 		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
 
-		ripc__outgoing_end(outgoing, is_undelivered(outgoing, gone_us) ?
+		outgoing_end(outgoing, is_undelivered(outgoing, gone_us) ?
 			RIPC_NOT_DELIVERED : RIPC_UNKNOWN, status);
 	}
 }
@@ -483,11 +487,11 @@ void ripc__outgoing_lost(struct partner *partner, int status, uint64_t gone_us)
 			struct outgoing, node);
 
 		if (outgoing->cut < CUT_CERTAIN && !is_undelivered(outgoing, gone_us))
-			ripc__outgoing_end(outgoing, RIPC_UNKNOWN, status);
+			outgoing_end(outgoing, RIPC_UNKNOWN, status);
 		else if (was_found && may_move(outgoing) && ripc__order_is_whole(outgoing))
 			move_on(outgoing);
 		else
-			ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED, ripc__order_is_whole(
+			outgoing_end(outgoing, RIPC_NOT_DELIVERED, ripc__order_is_whole(
 				outgoing) ? ripc__status_of(outgoing, status) : -ECANCELED);
 	}
 }
@@ -518,7 +522,7 @@ static void refuse_waiting(struct longs *longs)
 
 		if (outgoing->state == OUT_WAITING && outgoing->to_incarnation &&
 				!outgoing->direct)
-			ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED, -ENOENT);
+			outgoing_end(outgoing, RIPC_NOT_DELIVERED, -ENOENT);
 	}
 }
 
@@ -536,11 +540,11 @@ void ripc__sends_pass_by(struct partner *partner)
 static void move_to(struct outgoing *outgoing, struct partner *to)
 {
 	if (wire_answers(&outgoing->call) && !ripc__longs_open(to, WIRE_REPLIES)) {
-		ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED, -ENOMEM);
+		outgoing_end(outgoing, RIPC_NOT_DELIVERED, -ENOMEM);
 		return;
 	}
-	ripc__outgoing_unlink(outgoing);
-	ripc__outgoing_link(outgoing, to);
+	outgoing_unlink(outgoing);
+	outgoing_link(outgoing, to);
 }
 
 void ripc__sends_merge(struct partner *from, struct partner *to)
@@ -549,7 +553,7 @@ void ripc__sends_merge(struct partner *from, struct partner *to)
 	if (to->held != from->held)
 		ripc__held_drop(from, true);
 	from->held = NULL;
-	ripc__outgoing_unblock(from);
+	outgoing_unblock(from);
 	for_each_row(longs, from) {
 		list_for_each_safe(node, &longs->outgoing)
 			move_to(list_entry(node, struct outgoing, node), to);
@@ -561,7 +565,7 @@ void ripc__sends_fail(struct partner *partner, int status)
 	ripc__held_drop(partner, true);
 	for_each_row(longs, partner) {
 		while (!list_empty(&longs->outgoing))
-			ripc__outgoing_end(list_entry(longs->outgoing.next, struct outgoing, node),
+			outgoing_end(list_entry(longs->outgoing.next, struct outgoing, node),
 				RIPC_NOT_DELIVERED, status);
 	}
 }
@@ -579,7 +583,11 @@ static bool may_fare_better(const struct outgoing *outgoing, uint32_t status)
 	}
 }
 
-bool ripc__outgoing_begins_again(struct outgoing *outgoing, uint32_t status)
+/*
+ * The receiver has given the message up because we were silent: our process may have been stopped.
+ * True: the message begins again with the same receiver, if there is time.
+ */
+static bool outgoing_begins_again(struct outgoing *outgoing, uint32_t status)
 {
 	struct partner *partner = outgoing->partner;
 
@@ -587,8 +595,8 @@ bool ripc__outgoing_begins_again(struct outgoing *outgoing, uint32_t status)
 			context_of(outgoing)->now_us >= outgoing->deadline_us ||
 			!ripc__order_is_alone(outgoing) || !may_fare_better(outgoing, status))
 		return false;
-	ripc__outgoing_unlink(outgoing);
-	ripc__outgoing_begin(outgoing, partner);
+	outgoing_unlink(outgoing);
+	outgoing_begin(outgoing, partner);
 	return true;
 }
 
@@ -611,7 +619,8 @@ static struct outgoing *find(struct partner *partner, uint64_t number)
 	return NULL;
 }
 
-void ripc__outgoing_begin(struct outgoing *outgoing, struct partner *partner)
+/* The message begins with this partner; it is not in the partner's list before. */
+static void outgoing_begin(struct outgoing *outgoing, struct partner *partner)
 {
 	if (outgoing->opened)
 		ripc__opened_close(outgoing);
@@ -619,7 +628,7 @@ void ripc__outgoing_begin(struct outgoing *outgoing, struct partner *partner)
 		ripc__writing_leave(outgoing);
 	if (outgoing->offer)
 		ripc__offer_free(outgoing);
-	ripc__outgoing_link(outgoing, partner);
+	outgoing_link(outgoing, partner);
 	outgoing->state = OUT_WAITING;
 	outgoing->number = outgoing->previous = outgoing->cut = 0;
 	outgoing->announced = outgoing->exposed = outgoing->unopenable = outgoing->no_room = false;
@@ -701,7 +710,7 @@ static int too_late(const struct outgoing *outgoing)
 
 static void end_by_what_is_known(struct outgoing *outgoing, int status)
 {
-	ripc__outgoing_end(outgoing, ripc__may_be_complete(outgoing) ? RIPC_UNKNOWN :
+	outgoing_end(outgoing, ripc__may_be_complete(outgoing) ? RIPC_UNKNOWN :
 		RIPC_NOT_DELIVERED, status);
 }
 
@@ -710,7 +719,7 @@ void ripc__outgoing_cancel(struct outgoing *outgoing, int status)
 	struct partner *partner = outgoing->partner;
 
 	if (outgoing->state == OUT_WAITING || !outgoing->announced) {
-		ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED, status);
+		outgoing_end(outgoing, RIPC_NOT_DELIVERED, status);
 		ripc__outgoing_advance(partner); /* what had no room beside it */
 		return;
 	}
@@ -732,7 +741,7 @@ void ripc__outgoing_expire(struct outgoing *outgoing)
 	struct ripc_context *ctx = context_of(outgoing);
 
 	if (outgoing->state == OUT_FENCING) {
-		ripc__outgoing_unknown(outgoing);
+		outgoing_unknown(outgoing);
 		return;
 	}
 	/*
@@ -785,7 +794,7 @@ static void end_cut(struct outgoing *outgoing)
 		ripc__outgoing_cancel(outgoing, -ECANCELED);
 	if (is_told && ask)
 		return;
-	ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED, -ECANCELED);
+	outgoing_end(outgoing, RIPC_NOT_DELIVERED, -ECANCELED);
 	ripc__outgoing_advance(partner);
 }
 
@@ -816,11 +825,12 @@ static void waited_too_long(struct longs *longs)
 		next = node->next;
 		if (is_bound(outgoing) && outgoing->started_us + ripc__silence_us(ctx) <=
 				ctx->now_us)
-			ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED, -EHOSTUNREACH);
+			outgoing_end(outgoing, RIPC_NOT_DELIVERED, -EHOSTUNREACH);
 	}
 }
 
-void ripc__outgoing_fire(void *owner, struct ripc__timer *timer)
+/* The callback of the message's timer. */
+static void outgoing_fire(void *owner, struct ripc__timer *timer)
 {
 	struct ripc_context *ctx = owner;
 	struct outgoing *outgoing = list_entry(timer, struct outgoing, timer);
@@ -951,15 +961,15 @@ static void advance(struct partner *partner, struct longs *longs, struct announc
 		if (!settled && !answer_passes(outgoing, first_waiting(longs)))
 			continue;
 		if (outgoing->to_incarnation && outgoing->to_incarnation != partner->incarnation)
-			ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED, -ENOENT);
+			outgoing_end(outgoing, RIPC_NOT_DELIVERED, -ENOENT);
 		else if (!outgoing->replies && ripc__may_send_to(partner))
-			ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED, -EACCES);
+			outgoing_end(outgoing, RIPC_NOT_DELIVERED, -EACCES);
 		else if (partner->peer->opening)
 			break; /* the end of a handshake may bring the right */
 		else if (outgoing->delivery && !ripc__may_reach(partner, outgoing->lends))
-			ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED, -EACCES);
+			outgoing_end(outgoing, RIPC_NOT_DELIVERED, -EACCES);
 		else if (outgoing->cut)
-			ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED, -ECANCELED);
+			outgoing_end(outgoing, RIPC_NOT_DELIVERED, -ECANCELED);
 		else if (may_begin(outgoing))
 			number(outgoing, batch);
 		else
@@ -1069,7 +1079,7 @@ static void also_delivered(struct partner *partner, const struct wire_ack *ack)
 
 		if (is_told(outgoing) && behind >= 1 && behind <= 64 &&
 				ack->also >> (64 - behind) & 1)
-			ripc__outgoing_end(outgoing, RIPC_DELIVERED, 0);
+			outgoing_end(outgoing, RIPC_DELIVERED, 0);
 	}
 }
 
@@ -1102,13 +1112,13 @@ void ripc__outgoing_answer(struct partner *partner, const struct wire_ack *ack)
 			ripc__peer_has_read(partner->peer, partner->service->ctx->now_us -
 				outgoing->told_us);
 		if (status == ESHUTDOWN && outgoing->state == OUT_ACTIVE) {
-			ripc__outgoing_refused(outgoing);
+			outgoing_refused(outgoing);
 			return;
 		}
 		if (status == 0)
-			ripc__outgoing_end(outgoing, RIPC_DELIVERED, 0);
-		else if (!ripc__outgoing_begins_again(outgoing, status))
-			ripc__outgoing_end(outgoing, RIPC_NOT_DELIVERED,
+			outgoing_end(outgoing, RIPC_DELIVERED, 0);
+		else if (!outgoing_begins_again(outgoing, status))
+			outgoing_end(outgoing, RIPC_NOT_DELIVERED,
 				outgoing->state == OUT_CANCELLING &&
 				(status == ECANCELED || status == ESHUTDOWN) ?
 				outgoing->cancel_status : refusal(status));
@@ -1222,7 +1232,7 @@ static struct outgoing *outgoing_alloc(struct ripc_service *service,
 	outgoing->message.home = MESSAGE_OUTGOING;
 	list_init(&outgoing->message.node);
 	list_init(&outgoing->fencing);
-	outgoing->timer.fire = ripc__outgoing_fire;
+	outgoing->timer.fire = outgoing_fire;
 	outgoing->to = request->to;
 	outgoing->to_incarnation = request->to_incarnation;
 	outgoing->total = total;
@@ -1333,7 +1343,7 @@ int ripc__outgoing_start(struct ripc_service *service, const struct ripc_send *r
 	if (request->flags & RIPC_ORDERED)
 		ripc__order_begin(outgoing);
 	ripc__partner_use(partner, request);
-	ripc__outgoing_begin(outgoing, partner);
+	outgoing_begin(outgoing, partner);
 	if (request->reply_to)
 		outgoing->offer = ripc__offer_take(partner, request->reply_to);
 	*outgoing_out = outgoing;

@@ -102,12 +102,8 @@ static inline struct longs *ripc__row_of(const struct outgoing *outgoing)
 /* The packet types that the sender of messages takes: what the receiver says. */
 extern packet_handler *const ripc__send_handlers[WIRE_TYPE_END];
 
-/* The message begins with this partner; it is not in the partner's list before. */
-void ripc__outgoing_begin(struct outgoing *outgoing, struct partner *partner);
 /* Repeats announcements to the partner at once. */
 void ripc__outgoing_hasten(struct partner *partner);
-/* The callback of the message's timer. */
-void ripc__outgoing_fire(void *owner, struct ripc__timer *timer);
 /* The partner is ready for announcements: numbers and starts the messages that wait. */
 void ripc__outgoing_advance(struct partner *partner);
 /*
@@ -181,23 +177,10 @@ static inline int ripc__status_of(const struct outgoing *outgoing, int status)
 	return outgoing->cancel_status ? outgoing->cancel_status : status;
 }
 
-/*
- * The receiver has given the message up because we were silent: our process may have been stopped.
- * True: the message begins again with the same receiver, if there is time.
- */
-bool ripc__outgoing_begins_again(struct outgoing *outgoing, uint32_t status);
-/* The receiver refuses the message, as it is leaving. */
-void ripc__outgoing_refused(struct outgoing *outgoing);
-
 /* ---- ended ------------------------------------------------------------------------------- */
 
 /* The end of long messages that we send. */
 
-void ripc__outgoing_link(struct outgoing *outgoing, struct partner *partner);
-void ripc__outgoing_unlink(struct outgoing *outgoing);
-void ripc__outgoing_end(struct outgoing *outgoing, enum ripc_outcome outcome, int status);
-/* The message has ended, but its memory can still be read when its call must return. */
-void ripc__outgoing_unknown(struct outgoing *outgoing);
 /* The network is done with the fence's memory, which does not hold up its message any more. */
 void ripc__fence_lift(struct fence *fence);
 /* The service is closed: the end of its messages that are fencing is told to nobody. */
@@ -213,7 +196,5 @@ void ripc__outgoing_freed(struct message *message);
 void ripc__outgoing_untold(struct message *message);
 /* The devices are closed: partners hold nothing of what they were given, and read nothing. */
 void ripc__ended_let_go(struct ripc_context *ctx);
-/* A send to the partner leaves room: a service whose send met -EAGAIN is told. */
-void ripc__outgoing_unblock(struct partner *partner);
 
 #endif

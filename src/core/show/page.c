@@ -122,7 +122,8 @@ static void partner_write(const struct partner *partner, struct ripc_page_partne
 		path_write(ctx, partner->peer, to);
 }
 
-void ripc__tables_write(struct ripc_context *ctx, struct ripc_page *page)
+/* Writes the services, their groups, and the partners. */
+static void tables_write(struct ripc_context *ctx, struct ripc_page *page)
 {
 	struct list *node = ctx->partners.prev;
 	uint32_t n = 0;
@@ -279,7 +280,7 @@ static void page_write(struct ripc_context *ctx)
 	page->written++;
 	ripc__stats_gather(ctx, &page->stats);
 	page->stats.size = sizeof(page->stats);
-	ripc__tables_write(ctx, page);
+	tables_write(ctx, page);
 	__atomic_store_n(&page->sequence, page->sequence + 1, __ATOMIC_RELEASE);
 }
 

@@ -16,8 +16,6 @@ void ripc__stats_gather(struct ripc_context *ctx, struct ripc_stats *stats);
 /* An address of a device in words. */
 void ripc__addr_text(const struct ripc_context *ctx, const struct device *device,
 		const struct ripc__addr *addr, char text[64]);
-/* Writes the services, their groups, and the partners. */
-void ripc__tables_write(struct ripc_context *ctx, struct ripc_page *page);
 
 /*
  * ripc__host.page: brings the page of a context (ripc/page.h) up to date. The page is made when it

@@ -192,12 +192,6 @@ void ripc__claims_free(struct store *store);
 /* Writes the node of a claim that is made, if it says other addresses than this host has. */
 void ripc__claim_rewrite(struct store *store, struct claim *claim);
 
-/* store.c */
-void ripc__moved_open(struct store *store);
-void ripc__moved_close(const struct store *store);
-/* Have the addresses of this host changed? */
-bool ripc__moved_step(struct store *store);
-
 /* members.c */
 int ripc__joined_join(struct store *store, uint64_t group, uint64_t incarnation);
 void ripc__joined_leave(struct store *store, uint64_t group, uint64_t incarnation);

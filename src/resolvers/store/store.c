@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The resolver source that asks a store that many hosts share: ZooKeeper (internal.h). The source
- * owns the options, the UDP socket to which questions come and from which they go, and the one epoll
- * descriptor that is readable when either socket is.
+ * owns the options, the UDP socket to which questions come and from which they go, and the one
+ * epoll descriptor that is readable when either socket is.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -27,7 +27,7 @@
  * are written again, or when the session is back. Readers that have asked for an ID watch its node.
  */
 
-void ripc__moved_open(struct store *store)
+static void moved_open(struct store *store)
 {
 	struct epoll_event event = {.events = EPOLLIN};
 
@@ -36,7 +36,8 @@ void ripc__moved_open(struct store *store)
 		(void)epoll_ctl(store->epoll_fd, EPOLL_CTL_ADD, store->changes, &event);
 }
 
-void ripc__moved_close(const struct store *store)
+/* store.c */
+static void moved_close(const struct store *store)
 {
 	if (store->changes >= 0)
 		close(store->changes);
@@ -55,7 +56,8 @@ static void rewrite_all(struct store *store)
 	ripc__joined_renew(store);
 }
 
-bool ripc__moved_step(struct store *store)
+/* Have the addresses of this host changed? */
+static bool moved_step(struct store *store)
 {
 	if (!ripc__changes_read(store->changes) || !ripc__addresses_look(store))
 		return false;
@@ -213,7 +215,7 @@ static int store_open(void *source, const struct ripc__host *host)
 	error = udp_open(store);
 	if (error)
 		goto err_close;
-	ripc__moved_open(store);
+	moved_open(store);
 	(void)ripc__addresses_look(store);
 	store->away_us = ripc__store_clock_us();
 	store->retry_after_us = STORE_RETRY_US;
@@ -236,7 +238,7 @@ static void store_close(void *source)
 	ripc__joined_free(store);
 	ripc__members_free(store);
 	options_free(store);
-	ripc__moved_close(store);
+	moved_close(store);
 	close(store->udp);
 	close(store->epoll_fd);
 }
@@ -354,7 +356,7 @@ static int store_poll(void *source, struct ripc__source_event *event)
 {
 	struct store *store = source;
 
-	if (ripc__moved_step(store)) {
+	if (moved_step(store)) {
 		*event = (struct ripc__source_event){.kind = RIPC_SOURCE_REHOMED};
 		return 1;
 	}
