@@ -5,10 +5,11 @@ from collections import namedtuple
 # name: of files; test: ripc-bench's; sizes, values: lists for its options; peers: by kind of
 # backend; count, pairs: its options; more: further ones; jumps: why curves jump, where that is
 # known; shows: which of the pictures are on the page, by what is added to their names; None: all;
-# few: values that suit a slow machine better; None: they are the same.
+# few: values that suit a slow machine better; None: they are the same; front: the pictures in
+# docs/benchmarks.md, as {what is added to their names: of which backends}.
 Measurement = namedtuple(
     'Measurement',
-    'name test sizes variable values peers count pairs more title not_shown jumps shows few')
+    'name test sizes variable values peers count pairs more title not_shown jumps shows few front')
 
 SOCKETS = {'shm': 'unix,tcp', 'net': 'tcp,udp'}
 # Other libraries, where ripc-bench has them: those that stay on one host, and those over TCP.
@@ -42,7 +43,8 @@ DEPTH = ('libripc acknowledges nothing by itself here: the test does. The publis
 def plan(name, test, sizes, peers, title, not_shown, **more):
     return Measurement(name, test, sizes, more.get('variable'), more.get('values'), peers,
                        more.get('count'), more.get('pairs', 3), more.get('options', []), title,
-                       not_shown, more.get('jumps', ''), more.get('shows'), more.get('few'))
+                       not_shown, more.get('jumps', ''), more.get('shows'), more.get('few'),
+                       more.get('front', {}))
 
 
 PLAN = [
@@ -50,13 +52,13 @@ PLAN = [
          'Ping-pong, 50 to 1,400 bytes', ONE_HOST + 'The published round trips went over a '
          'network of 2012. Sockets sleep here; what waking up costs depends on the processors '
          'on which the two ends happen to run.', pairs=7,
-         jumps=PLACES, shows=['']),
+         jumps=PLACES, shows=[''], front={'': 'shm,udp'}),
     plan('latency', 'latency', '16,32,64,128,256,512,1K,2K,4K,8K', SOCKETS,
          'Latency by size', ONE_HOST + 'The thesis gives half round trips; they are doubled here. '
          'Its hosts poll.', count=1000, pairs=5,
          jumps=PLACES + 'Over both kinds of RDMA a message of 4 KiB and its header do not fit '
          'into one datagram any more: from there on libripc\'s go as long ones.',
-         shows=['', '-ratio']),
+         shows=['', '-ratio'], front={'': 'shm,udp', '-ratio': 'shm,udp'}),
     plan('percentiles', 'latency', '64,1400', SOCKETS, 'Latency, the slowest messages',
          'What the machine did besides is in the tail: the small print has its load. '
          'With two processors, whatever else runs takes one from the test.',
@@ -66,7 +68,7 @@ PLAN = [
          'Both poll, so neither pays for waking up; see the other pictures for that. Shared memory '
          'has no protocol, no check and one partner at the peer.', pairs=7,
          options=['--spin', '100'],
-         shows=['-ratio']),
+         shows=['-ratio'], front={'-ratio': 'shm,udp,ofi,verbs,rdmacm'}),
     plan('idle-gap', 'idle-gap', '64', SOCKETS, 'Latency after silence',
          'Processors of a virtual machine do not say how deep they sleep.', variable='gap',
          values='0,100,1000,10000', count=100,
@@ -85,7 +87,7 @@ PLAN = [
          jumps='From 20,000 messages a second on the next one comes within the 50 us for which '
          'libripc polls, so nobody has to be woken. A curve rises steeply where messages are due '
          'about as fast as one client exchanges them one after the other, or faster: then each '
-         'waits for those before it.'),
+         'waits for those before it.', front={'': 'udp'}),
     plan('bandwidth', 'bandwidth', '1,64,1K,4K,16K,128K,1M', TCP,
          'Bandwidth by size and parallelism', ONE_HOST + 'The published ones are a '
          '100 Gbit/s InfiniBand. A message counts when it has arrived and that is known, which '
@@ -93,10 +95,10 @@ PLAN = [
          jumps='From depth 1 to 16 the clock changes: at depth 1 it stops when the message has '
          'arrived; with several on their way it goes on while messages are written, summed up '
          'and answered with a verdict.',
-         shows=['', '-depth']),
+         shows=['', '-depth'], front={'': 'shm,udp'}),
     plan('long', 'bandwidth', '128K,1M,8M,80M,128M', TCP, 'Bandwidth of long messages',
          'Memory is the limit here, not a network.', variable='depth', values='1', pairs=3,
-         shows=['']),
+         shows=[''], front={'': 'shm,udp'}),
     plan('raw-bandwidth', 'bandwidth', '64K,1M,16M,80M', {'shm': 'memcpy,tcp', 'net': 'tcp'},
          'Bandwidth beside the raw network', 'memcpy copies within one process, from memory that '
          'it has just written. Up to 16 MiB nothing that copies can be faster; above, libripc\'s '
@@ -112,10 +114,10 @@ PLAN = [
          'the other ways are written anew.'),
     plan('files', 'files', '128K,512K,2M,8M,32M,80M', TCP, 'File transfer',
          'The files are in memory at both ends, and no disk takes part. The published ones went '
-         'over a network of 2012.'),
+         'over a network of 2012.', front={'': 'udp'}),
     plan('rate', 'rate', '16,512', TCP, 'Rate and bandwidth by depth', DEPTH, variable='depth',
          values='1,2,8,32,128,512', count=5000,
-         shows=['', '-bytes']),
+         shows=['', '-bytes'], front={'': 'shm,udp'}),
     plan('rate-large', 'rate', '4096,8192', TCP, 'Rate and bandwidth by depth, larger messages',
          DEPTH + 'Short messages may get lost: where more are on their way than the receiver has '
          'room for, as in shared memory, the time that the test waits for them is most of it.',
@@ -133,7 +135,7 @@ PLAN = [
          values='1,2,4,8,16', count=5000),
     plan('cpu', 'cpu', '64', SOCKETS, 'Processor time, waiting by default',
          'What is user and what is system time the kernel estimates, by its ticks.',
-         count=50000, pairs=2),
+         count=50000, pairs=2, front={'': 'udp'}),
     plan('cpu-spin', 'cpu', '64', SOCKETS, 'Processor time, polling',
          'The published ones sent messages of another size.', count=50000, pairs=2,
          options=['--spin', '1000']),
@@ -148,6 +150,17 @@ PLAN = [
     plan('resolve', 'resolve', '64', dict.fromkeys(('shm', 'net'), 'ripc-again,ripc-absent'),
          'Finding a service', 'How long it takes on a network with many hosts.', count=100),
 ]
+
+
+def front():
+    """{measurement of a backend: its pictures in docs/benchmarks.md}"""
+    found = {}
+    for row in PLAN:
+        for suffix, backends in row.front.items():
+            for backend in backends.split(','):
+                name = f'{backend}-{row.name}'
+                found.setdefault(name, []).append(f'{name}{suffix}.svg')
+    return found
 
 
 def kind_of(backend):
