@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The page that bench/report writes, and the lines of what ripc-bench does not measure itself."""
+import os
+import re
 import textwrap
 
 import plan
 
+DOCS = os.path.join(os.path.dirname(os.path.abspath(__file__)), '../../docs')
 TESTS = sorted({row.test for row in plan.PLAN})
 BACKENDS = {'shm': 'Shared memory, one host', 'udp': 'UDP over loopback',
             'ofi': 'libfabric', 'verbs': 'RDMA verbs', 'rdmacm': 'iWARP'}
@@ -169,9 +172,11 @@ def rest():
 
 
 def write(path, kept, pictures, machine):
-    """All that was measured, with tables; what the page shows is beside it."""
+    """All that was measured, with tables; pictures and tables are beside the page."""
+    text = ''.join([HEAD, *sections(plan.PLAN, kept, pictures, machine, tables=True)])
+    docs = os.path.relpath(DOCS, os.path.dirname(path))
     with open(path, 'w', encoding='utf-8') as stream:
-        stream.writelines([HEAD, *sections(plan.PLAN, kept, pictures, machine, tables=True)])
+        stream.write(re.sub(r'\]\((\w+\.md)\)', rf']({docs}/\1)', text))
 
 
 def write_front(path, folder, kept, pictures, machine):

@@ -8,6 +8,7 @@ usage: test_report.py ROOT BUILD [unittest arguments]
 """
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -68,6 +69,14 @@ class Report(unittest.TestCase):
         done = self.report('--draw')
         self.assertEqual(done.returncode, 0, done.stdout)
         self.assertIn('](udp-raw-ratio.svg)', self.page())
+
+    def test_links_lead_somewhere(self):
+        done = self.report('--only', 'segmentation', '--backends', 'udp')
+        self.assertEqual(done.returncode, 0, done.stdout)
+        links = re.findall(r'\]\((\S+\.md)\)', self.page())
+        self.assertTrue(links)
+        for link in links:
+            self.assertTrue(os.path.exists(os.path.join(self.top.name, link)), link)
 
     def test_files_in_a_guest(self):
         """What is written in there stays where the command of the page says so."""
