@@ -149,7 +149,7 @@ def section(measurement, rows, pictures, folder, tables):
         else:
             yield left_out(measurement, backend)
     for title, text in (('Where curves jump', measurement.jumps),
-                        ('What this does not show', measurement.not_shown)):
+                        ('Limits', measurement.not_shown)):
         if text:
             yield '\n' + wrapped(f'**{title}:** {text.strip()}')
 
@@ -172,7 +172,7 @@ def rest():
 
 
 def write(path, kept, pictures, machine):
-    """All that was measured, with tables; pictures and tables are beside the page."""
+    """The page of all measurements, with tables; pictures and tables are beside it."""
     text = ''.join([HEAD, *sections(plan.PLAN, kept, pictures, machine, tables=True)])
     docs = os.path.relpath(DOCS, os.path.dirname(path))
     with open(path, 'w', encoding='utf-8') as stream:

@@ -84,7 +84,7 @@ def histogram():
 
 
 def matplotlib_version():
-    """Of the Python that bench/plot says it wants; '': it has none."""
+    """The version for the Python that bench/plot wants; '': there is none."""
     with open(PLOT, encoding='utf-8') as stream:
         python = stream.readline()[2:].strip()
     if not os.path.exists(python):
