@@ -203,8 +203,9 @@ def step_simulator(options):
 def fuzz(target, runs):
     """Runs one fuzz target; if it fails, its text ends with the input that it failed with."""
     name = os.path.basename(target)
-    corpus = os.path.join(ROOT, 'tests/fuzz/corpus', name.replace('fuzz_', '', 1))
-    with tempfile.TemporaryDirectory() as found:
+    archive = f'tests/fuzz/corpus/{name.replace("fuzz_", "", 1)}.tar'
+    with tempfile.TemporaryDirectory() as found, tempfile.TemporaryDirectory() as corpus:
+        must(['tests/fuzz/inputs', 'unpack', archive, corpus])
         tally = program(name, [
             # Not its own 77 for findings, which would mean skipped.
             target, *runs, '-timeout=20', '-error_exitcode=1', '-timeout_exitcode=1',

@@ -129,6 +129,8 @@ FAULTS = [
     ('check_rooms', 'src/core/cellar/f.c', HEAD, 'no room cellar'),
     ('check_rooms', 'src/core/f.c', HEAD, 'belongs to no room'),
     ('check_picture', 'docs/rooms.svg', '<svg/>\n', 'not the picture'),
+    ('check_shown', 'docs/none.svg', '<svg/>\n', 'no page shows'),
+    ('check_shown', 'README.md', '![A picture](docs/none.svg)\n', 'no picture docs/none.svg'),
     ('check_manners', 'src/core/wire/f.c', HEAD + body('\texit(1);\n', 1), 'exit('),
     ('check_manners', 'src/core/wire/f.c', HEAD + body('\tprintf("%d", 1);\n', 1), 'printf('),
     ('check_manners', 'src/core/wire/f.c', HEAD + body('\tn = sendto(a);\n', 1), 'sendto('),

@@ -83,12 +83,19 @@ def histogram():
         '%f %f %d %f\n' % point for point in points) + '99 1.0 100\n#[Mean = 1]\n'
 
 
-def is_drawable():
-    """By the Python that bench/plot says it wants."""
+def matplotlib_version():
+    """The version for the Python that bench/plot wants; '': there is none."""
     with open(PLOT, encoding='utf-8') as stream:
         python = stream.readline()[2:].strip()
-    return os.path.exists(python) and subprocess.run(
-        [python, '-c', 'import matplotlib'], stderr=subprocess.DEVNULL).returncode == 0
+    if not os.path.exists(python):
+        return ''
+    return subprocess.run(
+        [python, '-c', 'import matplotlib; print(matplotlib.__version__)'], text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout.strip()
+
+
+def is_drawable():
+    return bool(matplotlib_version())
 
 
 class Plot(unittest.TestCase):

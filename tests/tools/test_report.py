@@ -2,11 +2,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """
 bench/report --quick --only: all files come out, the page names what there is, and what fails.
+--page draws docs/benchmarks.md from its data.
 
 usage: test_report.py ROOT BUILD [unittest arguments]
 """
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -15,8 +18,10 @@ import unittest
 import test_plot
 
 sys.path.insert(0, os.path.join(test_plot.ROOT, 'bench/lib'))
+import front  # noqa: E402
 import plan  # noqa: E402
 
+MATPLOTLIB = '3.6.3'  # which has drawn docs/benchmarks
 BUILD = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 else os.getcwd()
 
 
@@ -48,7 +53,7 @@ class Report(unittest.TestCase):
         self.assertTrue([name for name in names if name.endswith('.hgrm')])
         self.assertIn('](udp-latency.svg)', page)
         self.assertIn('    build/report/bench/ripc-bench latency --backend udp', page)
-        self.assertIn('What this does not show', page)
+        self.assertIn('**Limits:** Client', page)
 
     def test_what_fails_is_named(self):
         done = self.report('--only', 'raw,partners', '--backends', 'nonsense')
@@ -65,13 +70,21 @@ class Report(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout)
         self.assertIn('](udp-raw-ratio.svg)', self.page())
 
+    def test_links_lead_somewhere(self):
+        done = self.report('--only', 'segmentation', '--backends', 'udp')
+        self.assertEqual(done.returncode, 0, done.stdout)
+        links = re.findall(r'\]\((\S+\.md)\)', self.page())
+        self.assertTrue(links)
+        for link in links:
+            self.assertTrue(os.path.exists(os.path.join(self.top.name, link)), link)
+
     def test_files_in_a_guest(self):
         """What is written in there stays where the command of the page says so."""
         done = self.report('--only', 'files', '--backends', 'udp', '--measure', LAB_SHARED='/run')
         self.assertEqual(done.returncode, 0, done.stdout)
         command = self.kept()['udp-files']['command']
-        self.assertRegex(command, '^tests/hw/guest .*--out docs/benchmarks .*bench/report --only '
-                         'files --backends udp .*--measure --build build/report$')
+        self.assertRegex(command, '^tests/hw/guest .*--out build/benchmarks .*bench/report '
+                         '--only files --backends udp .*--measure --build build/report$')
 
     def test_commands_on_soft_devices(self):
         """They tell what the devices were told, and nothing of where this was built."""
@@ -112,6 +125,50 @@ class Report(unittest.TestCase):
         self.assertIn('**Failed:** no latency', page)
         self.assertNotIn('no rate-large', page)
         self.assertEqual(page.count('Not measured with messages of 4,096 and 8,192 bytes: '), 3)
+
+    def test_page_of_the_repository(self):
+        """Text and pictures are the same; the bytes of pictures if Matplotlib is the same."""
+        docs = os.path.join(test_plot.ROOT, 'docs/benchmarks')
+        done = self.report('--page', self.top.name)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        with open(docs + '.md', encoding='utf-8') as stream:
+            self.assertEqual(self.page(), stream.read().replace('](benchmarks/', ']('))
+        names = sorted(name for name in os.listdir(docs) if name != 'data.jsonl')
+        self.assertEqual(sorted(os.listdir(self.top.name)), ['benchmarks.md', *names])
+        self.assertEqual(names, sorted(sum(plan.front().values(), [])))
+        if test_plot.matplotlib_version() == MATPLOTLIB:
+            for name in names:
+                with open(os.path.join(docs, name), encoding='utf-8') as stream:
+                    kept = stream.read()
+                with open(os.path.join(self.top.name, name), encoding='utf-8') as stream:
+                    self.assertTrue(stream.read() == kept, name)
+
+    def test_publish(self):
+        """New measurements replace older ones of the same name; no other picture stays."""
+        bench, docs = self.top.name + '/bench', self.top.name + '/docs/benchmarks'
+        shutil.copytree(os.path.join(test_plot.ROOT, 'bench'), bench)
+        os.makedirs(docs)
+        found = front.read(os.path.join(test_plot.ROOT, 'docs/benchmarks/data.jsonl'))
+        found = {name: found[name] for name in ('udp-files', 'udp-cpu')}
+        front.write(docs + '/data.jsonl', found)
+        with open(docs + '/old.svg', 'w', encoding='utf-8') as stream:
+            stream.write('<svg/>')
+        kept = front.unpack({'udp-cpu': found['udp-cpu']}, self.top.name)
+        for name, commit in (('udp-cpu', 'c0ffee'), ('udp-threads', 'abad1dea')):
+            kept[name] = {**kept['udp-cpu'], 'commit': commit}
+        with open(self.top.name + '/report.json', 'w', encoding='utf-8') as stream:
+            json.dump(kept, stream)
+        done = subprocess.run([bench + '/report', '--publish', '--out', self.top.name], text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertEqual(sorted(os.listdir(docs)), ['data.jsonl', 'udp-cpu.svg', 'udp-files.svg'])
+        found['udp-cpu'][0]['commit'] = 'c0ffee'
+        self.assertEqual(front.read(docs + '/data.jsonl'), found)
+        with open(docs + '.md', encoding='utf-8') as stream:
+            page = stream.read()
+        self.assertIn(f'| commit | {found["udp-files"][0]["commit"]}, c0ffee |', page)
+        self.assertIn('](benchmarks/udp-cpu.svg)', page)
+        self.assertNotIn('abad1dea', page)
 
     def test_unknown_measurement(self):
         done = self.report('--only', 'dance')
