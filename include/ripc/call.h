@@ -74,8 +74,8 @@ struct ripc_request {
  *  ripc_cancel(), the service closed   -ECANCELED      what is known then
  *
  * The end of a server on this host is noticed at once, the end of one on another host within two
- * seconds, or after peer_timeout_ms where nothing on that host reports the end: neither ICMP nor
- * another process of the library. Other errors, with RIPC_NOT_DELIVERED:
+ * seconds, or after peer_timeout_ms if nothing on that host reports the end: neither ICMP nor
+ * another process that uses the library. Other errors, with RIPC_NOT_DELIVERED:
  *  -EAGAIN     too many requests are open: 16,384 of svc, or 256 that wait for this server; after
  *              the 256 a NOTICE with cookie 0 and status 0 reports when to try again
  *  -EMSGSIZE, -EINVAL, -ENOMEM, -EPROTONOSUPPORT   as ripc_send_long()
@@ -90,30 +90,29 @@ RIPC_API int ripc_call(struct ripc_service *svc, const struct ripc_request *requ
  * ripc_receive(), or with RIPC_AWAITED (ripc_call(): -EINVAL) by ripc_receive_end(). Until then the
  * items and return buffers (not the arrays) must stay untouched, also after ripc_cancel(). The
  * message's fields request_cookie and cookie are the request's cookie, status is what ripc_call()
- * would return, and outcome is what ripc_call() would set *outcome to. If no reply arrived, from
- * is the ID of the request, and n_items is 0. ripc_receive() hands it out after the messages that
- * svc received before it. A negative return: no RIPC_REPLY
- * follows, nothing was sent, and given references stay the caller's. If the service is closed
- * before the application has received the RIPC_REPLY, the library drops given references, whatever
- * the outcome is.
+ * would return, and outcome is what ripc_call() would set *outcome to. If no reply arrived, from is
+ * the ID of the request, and n_items is 0. ripc_receive() delivers it after the messages that svc
+ * received before it. A negative return: no RIPC_REPLY follows, nothing was sent, and references of
+ * RIPC_GIVE stay the caller's. If the service is closed before the application has received the
+ * RIPC_REPLY, the library drops these references, whatever the outcome is.
  */
 RIPC_API int ripc_call_start(struct ripc_service *svc, const struct ripc_request *request);
 
 /*
  * Replies to a request. Never waits. Copies the items, unless flags has RIPC_GIVE: then each item
  * must lie in a pool buffer, and on return of 0 one reference per item moves to the library,
- * whatever becomes of the reply. Where the network can map memory (shm), the client reads the
- * reply where it is (ripc_sendmsg()), unless it lent return buffers with the request.
+ * whatever becomes of the reply. Where the network can map memory (shm), the client reads the reply
+ * where it is (ripc_sendmsg()), unless it supplied return buffers with the request.
  * n_items 0: an empty reply, which arrives as one item of no bytes. request may be a copy of the
  * struct that was kept after ripc_msg_free(): the fields kind, from, from_incarnation, reply and
  * flags are used. If a server does not reply, the client waits until its deadline, and the server
  * pays nothing. The library repeats an idempotent request without a reply once, after some 20 ms. A
  * second reply is dropped, and so is a reply after the client's deadline; the server does not learn
  * of either.
- *  -ENOENT    the client is gone, as far as the library knows: the reply is of no use any more
+ *  -ENOENT    the client is gone, as far as the library knows: the reply is no longer of use
  *  -EAGAIN    4,096 replies wait for the client, which receives none
- *  -EINVAL, -EMSGSIZE, -ENOMEM   nothing was sent; a shorter reply or ripc_reply_error() may pass
- * On failure given references stay the caller's.
+ *  -EINVAL, -EMSGSIZE, -ENOMEM  nothing was sent; a shorter reply or ripc_reply_error() may work
+ * On failure references of RIPC_GIVE stay the caller's.
  */
 RIPC_API int ripc_reply(struct ripc_service *svc, const struct ripc_msg *request,
 		const struct iovec *items, uint32_t n_items, uint32_t flags);
@@ -125,24 +124,24 @@ RIPC_API int ripc_reply(struct ripc_service *svc, const struct ripc_msg *request
 RIPC_API int ripc_reply_error(struct ripc_service *svc, const struct ripc_msg *request, int error);
 
 /*
- * Watches an ID: NOTICEs tell who has it. Each NOTICE has the flag RIPC_WATCHED, the cookie, and
- * from = id. Its from_incarnation is that of the holder, which has responded, or 0 for no holder.
- * The first NOTICE comes as soon as the holder is known, and one more after each change. Two
- * changes before the application takes the NOTICE are told by one NOTICE. The end of a holder on
- * this host is noticed at once, the end of one elsewhere within two seconds (later where more than
- * a thousand contexts are watched), or after peer_timeout_ms where nothing on its host reports the
- * end: neither ICMP nor another process of the library. A holder that lives, but is silent for
- * peer_timeout_ms (stopped, or parted from us), is told as no holder, too; when it is heard again,
- * a NOTICE names the same incarnation. Where an ID has no holder, the first NOTICE comes after
- * about a second (ripc_resolve()). A holder that is silent from the beginning is waited for until
- * peer_timeout_ms, too, but by multicast a silent holder on another host looks like none. A new
- * holder of an ID that had none is noticed at once where its registration can be heard (multicast),
- * else within a minute. A service can watch each ID once, also one without a holder, until
- * ripc_unwatch() or the end of the service. Never waits.
+ * Watches the owner of an ID. Each NOTICE has the flag RIPC_WATCHED, the cookie, and from = id. Its
+ * from_incarnation is that of the owner, which has responded, or 0 for no owner. The first NOTICE
+ * arrives as soon as the owner is known, and another one after each change. Two changes before the
+ * application takes the NOTICE cause one NOTICE. The library detects the end of an owner on this
+ * host at once, and the end of one on another host within two seconds (later if more than a
+ * thousand contexts are watched), or after peer_timeout_ms if nothing on that host reports the end:
+ * neither ICMP nor another process that uses the library. An owner that lives, but is silent for
+ * peer_timeout_ms (stopped, or on the other side of a network split), is reported as no owner, too;
+ * when it is heard again, a NOTICE names the same incarnation. If an ID has no owner, the first
+ * NOTICE arrives after about a second (ripc_resolve()). The library also waits up to
+ * peer_timeout_ms for an owner that is silent from the beginning, but by multicast a silent owner
+ * on another host looks like no owner. It detects a new owner of an ID that had none at once if the
+ * registration can be heard (multicast), otherwise within a minute. A service can watch each ID
+ * once, also one without an owner, until ripc_unwatch() or the end of the service. Never waits.
  *  -EEXIST  watched already   -ESHUTDOWN  the service is being closed   -EINVAL, -ENOMEM
  */
 RIPC_API int ripc_watch(struct ripc_service *svc, uint64_t id, uint64_t cookie);
-/* Ends a watch: its NOTICEs come no more, not even one in the queue. -ENOENT: not watched. */
+/* Ends a watch: no more NOTICEs arrive, not even one in the queue. -ENOENT: not watched. */
 RIPC_API int ripc_unwatch(struct ripc_service *svc, uint64_t id);
 
 #ifdef __cplusplus

@@ -7,45 +7,45 @@
  * sends to the group's ID, by ripc_send_short(), ripc_send_long() or ripc_sendmsg(), reaches all
  * members but itself. The sender need not be a member.
  *
- *  - A short message to a group goes to each member as a message of its own: each member gets it
- *    at most once. The send never waits. A member that is slow, or whose queue is full, loses it,
- *    and the counters of that member's context say so (ripc_stats_get()), or drop_send_full of the
- *    sender's, where the way to the member takes no more; no other member notices. The send
- *    returns 0 if it went to one member at least. A short to a group is limited to RIPC_SHORT_MIN
- *    bytes (else -EMSGSIZE). Over UDP and RoCE v2, by IPv4, one datagram serves all members of a
- *    segment where 8 or more are known (option group.many); those that do not hear it, and those
- *    on this host, get copies.
- *  - A long message to a group goes to all members that are known when the send begins. Each gets
- *    it as one that was sent to it alone, and its outcome is known for each: DELIVERED,
- *    NOT_DELIVERED or UNKNOWN. That of a member that is stopped is mostly UNKNOWN. A buffer that
- *    is given (RIPC_GIVE) serves all members, and is not copied on this host: one reference is
- *    given for all of them, and stays the sender's only if no member has the message or may have
- *    it. The end of the send comes when the outcome is known for all, so the slowest member sets
- *    the pace: a call waits for it until the deadline, and a RIPC_NOWAIT send meets -EAGAIN while
- *    256 long messages of the service wait for one member (a NOTICE says when to try again). No
+ *  - A short message to a group is sent to each member as a message of its own: each member gets it
+ *    at most once. The send never waits. A member that is slow, or whose queue is full, loses the
+ *    message without an effect on other members. The counters of that member's context show the
+ *    loss (ripc_stats_get()), or drop_send_full of the sender's, if the path to the member accepts
+ *    no more. The send returns 0 if the message was sent to at least one member. A short to a group
+ *    is limited to RIPC_SHORT_MIN bytes (else -EMSGSIZE). Over UDP and RoCE v2, by IPv4, the
+ *    message is multicast to the members of a segment if 8 or more are known (option group.many);
+ *    members that do not receive multicast, and those on this host, get copies.
+ *  - A long message to a group is sent to all members that are known when the send begins. Each
+ *    member gets it as if it were sent to that member alone, and its outcome is known for each:
+ *    DELIVERED, NOT_DELIVERED or UNKNOWN. The outcome of a stopped member is usually UNKNOWN. A
+ *    buffer of RIPC_GIVE serves all members, and is not copied on this host: one reference is
+ *    transferred for all of them, and stays the sender's only if no member has the message or may
+ *    have it. The send ends when the outcome is known for all, and the slowest member thus sets the
+ *    pace: a call waits for it until the deadline, and a RIPC_NOWAIT send meets -EAGAIN while 256
+ *    long messages of the service wait for one member (a NOTICE reports when to try again). No
  *    member delays another one. With RIPC_LEAVE_SLOW slow members are left behind: the send does
- *    not wait for them, and meets no -EAGAIN; a member for which 256 messages wait does not get
- *    the message (NOT_DELIVERED, -EAGAIN: ripc_deliveries()). Where half of the members are on
- *    this host, members elsewhere that need longer than 100 ms are left behind. A long message
- *    that is under way while its receiver leaves may still come.
+ *    not wait for them, and meets no -EAGAIN; a member for which 256 messages wait does not get the
+ *    message (NOT_DELIVERED, -EAGAIN: ripc_deliveries()). If half of the members are on this host,
+ *    members on other hosts that need longer than 100 ms are left behind. A long message that is in
+ *    transit while its receiver leaves may still arrive.
  *
  * A member receives the message in the service that has joined. ripc_msg.from is the sender, and
  * ripc_msg.group the group. Windows of the service (ripc_window_post()) serve such messages, too.
- * Messages to a group are in no order, and lend no return buffers: RIPC_ORDERED, returns, reply_to
- * and to_incarnation are refused with -EINVAL. So are ripc_call(), ripc_ping(), ripc_path_info()
- * and ripc_watch() of a group.
+ * Messages to a group have no order and no return buffers: RIPC_ORDERED, returns, reply_to and
+ * to_incarnation are refused with -EINVAL, as are ripc_call(), ripc_ping(), ripc_path_info() and
+ * ripc_watch() of a group.
  *
- * Senders of the same user on this host see a member join or leave within 100 ms. Other hosts hear
- * of it by multicast or from the store (docs/discovery.md) at once, and mostly within a second if
- * a fifth of all packets are lost; where one host joins or leaves several groups at a time, within
- * some seconds, as they query no more often than a bound allows; and within 10 s if they hear
- * nothing, while they send to the group. A member on another host that
- * ends without a word is found out by long messages: it is no member any more some 3 s after the
- * first that it does not answer (peer_timeout_ms / 4, or that message's deadline), or half a second
- * after its service was started again with the same ID; by short messages alone, after 30 s. While
- * two services hold one ID, both are members. At most 4,096 members are known of one group.
- * ripc_resolve() and ripc_await() of a group return 0 when at least one member is known, other than
- * of the calling context's own services.
+ * Senders of the same user on this host detect within 100 ms that a member joins or leaves. Other
+ * hosts learn of it by multicast or from the store (docs/discovery.md) at once, and usually within
+ * a second if a fifth of all packets are lost; within some seconds if one host joins or leaves
+ * several groups at a time, because the rate of queries is bounded; and within 10 s if they receive
+ * no notice, while they send to the group. A member on another host that ends without a notice is
+ * detected by long messages: it is no longer a member some 3 s after the first message without a
+ * response (peer_timeout_ms / 4, or that message's deadline), or half a second after its service
+ * was started again with the same ID; with short messages alone, after 30 s. While two services
+ * have one ID, both are members. At most 4,096 members are known of one group. ripc_resolve() and
+ * ripc_await() of a group return 0 when at least one member is known, other than of the calling
+ * context's own services.
  *
  * With the keys of an authority (ripc key new --authority), a service that joins needs the right
  * to be the group (ripc key grant --be), and a sender needs the right to send to the group (--send)
@@ -61,7 +61,7 @@
 extern "C" {
 #endif
 
-/* What became of a long message to a group at one member. */
+/* The outcome of a long message to a group at one member. */
 struct ripc_delivery {
 	uint64_t id, incarnation; /* the member */
 	uint32_t outcome;         /* enum ripc_outcome */
@@ -72,7 +72,7 @@ struct ripc_delivery {
 RIPC_API uint64_t ripc_group_from_name(const char *name);
 
 /*
- * The service joins a group: from now on messages to the group come to it. Does not block. A
+ * The service joins a group: from now on it receives the messages to the group. Does not block. A
  * service leaves its groups when it drains or closes.
  *  -EINVAL   not the ID of a group
  *  -EALREADY it is a member already
@@ -92,7 +92,7 @@ RIPC_API int ripc_join(struct ripc_service *svc, uint64_t group);
 RIPC_API int ripc_leave(struct ripc_service *svc, uint64_t group);
 
 /*
- * Tells what became of a long message to a group at each member: fills the first max entries of
+ * Reports what became of a long message to a group at each member: fills the first max entries of
  * list, in no order. completion is the COMPLETION of the send. entry_size is sizeof(*list), so that
  * the struct can grow: fields that the library does not know become 0. Returns how many members the
  * message was sent to. Does not block.

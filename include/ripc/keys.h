@@ -20,9 +20,9 @@ extern "C" {
 #define RIPC_KEYS_AUTHORITY 1u /* also makes the keys of an authority, which grants capabilities */
 
 /* ripc_keys_rotate(): steps, in this order, each on all hosts before the next */
-#define RIPC_ROTATE_BEGIN 1u /* a new secret is let in, but not used yet */
-#define RIPC_ROTATE_USE   2u /* the new secret is used, the old one still let in */
-#define RIPC_ROTATE_END   3u /* the old secret is let in no more */
+#define RIPC_ROTATE_BEGIN 1u /* a new secret is accepted, but not used yet */
+#define RIPC_ROTATE_USE   2u /* the new secret is used, the old one still accepted */
+#define RIPC_ROTATE_END   3u /* the old secret is no longer accepted */
 
 /* struct ripc_grant.what */
 #define RIPC_MAY_BE   1u
@@ -38,21 +38,20 @@ struct ripc_grant {
 };
 
 /*
- * Makes the directory dir, if it is not there, and its files "private", "public" and "secret"; with
- * RIPC_KEYS_AUTHORITY also "authority" and "authority.private". No file is overwritten; what a call
- * that was killed has left is completed. like: NULL, or a directory whose secret and authority are
- * copied; the two directories then belong to one deployment. why has RIPC_KEYS_WHY bytes; when the
- * call fails, it gets a sentence that says why.
+ * Makes the directory dir, if it does not exist, and its files "private", "public" and "secret";
+ * with RIPC_KEYS_AUTHORITY also "authority" and "authority.private". No file is overwritten; if an
+ * earlier call was killed, the missing files are added. like: NULL, or a directory whose secret and
+ * authority are copied; the two directories then belong to one deployment. why has RIPC_KEYS_WHY
+ * bytes; when the call fails, it gets a sentence that says why.
  *  -EEXIST  the directory has keys already
- *  -EACCES  the directory is another user's, or others can write to it
+ *  -EACCES  the directory is another user's, or other users can write to it
  *  -EINVAL, -ENODEV (no cryptography was built or is installed), errors of the file system
  */
 RIPC_API int ripc_keys_new(const char *dir, const char *like, uint32_t flags, char *why);
 
 /*
  * Signs a capability with the private key of the authority in dir. text has RIPC_CAPABILITY bytes
- * and gets one line, which belongs into the holder's file "capabilities". why and errors as
- * ripc_keys_new().
+ * and gets one line, for the holder's file "capabilities". why and errors as ripc_keys_new().
  */
 RIPC_API int ripc_keys_grant(const char *dir, const struct ripc_grant *grant, char *text,
 		char *why);
@@ -67,11 +66,11 @@ RIPC_API int ripc_keys_show(const char *dir, int (*line)(void *arg, const char *
 
 /*
  * Replaces the secret of dir. RIPC_ROTATE_BEGIN makes the file "secret.next" with a new secret,
- * which is then to be copied to all other members; RIPC_ROTATE_USE keeps the file "secret" as
- * "secret.old" and puts "secret.next" in its place; RIPC_ROTATE_END removes "secret.old". Contexts
- * that are open go on: no message is lost where each step has come to all members, and to their
- * contexts, before the next. A step that was killed is done once more. why and errors as
- * ripc_keys_new(); also
+ * which must then be copied to all other members; RIPC_ROTATE_USE keeps the file "secret" as
+ * "secret.old" and puts "secret.next" in its place; RIPC_ROTATE_END removes "secret.old". Open
+ * contexts continue: no message is lost if each step has reached all members, and their contexts,
+ * before the next. A step that was killed is done once more. why and errors as ripc_keys_new();
+ * also
  *  -EEXIST    RIPC_ROTATE_BEGIN was done before
  *  -ENOENT    it was not
  *  -EALREADY  RIPC_ROTATE_USE or RIPC_ROTATE_END was done before: nothing is changed
@@ -81,20 +80,20 @@ RIPC_API int ripc_keys_rotate(const char *dir, uint32_t step, char *why);
 
 /*
  * Adds key, 64 hexadecimal digits, to the file "revoked" of dir: contexts with dir refuse its
- * holder within a minute, or from their ripc_keys_reload() on. Then dir is read as a context reads
- * it, and the call fails if that cannot be. why and errors as ripc_keys_new(); also -ENOSPC: the
- * file has 120 keys; errors of ripc_keys_reload().
+ * holder within a minute, or from their ripc_keys_reload() on. The call then reads dir as a context
+ * does, and fails if dir cannot be read. why and errors as ripc_keys_new(); also -ENOSPC: the file
+ * has 120 keys; errors of ripc_keys_reload().
  */
 RIPC_API int ripc_keys_revoke(const char *dir, const char *key, char *why);
 
 /*
  * Reads the directory of keys of a context again, now; by itself a context does so once a minute.
- * Secrets, capabilities, authority and revoked keys are used as they are there from now on. The
+ * The secrets, capabilities, authority and revoked keys in the directory are used from now on. The
  * private key stays that with which the context was opened. -ENOKEY: the context has no keys;
  * -EACCES, -EINVAL, -ENOENT, errors of the file system: all stays as it was, and the log says why.
  * A file "authority" that has vanished is such an error (-ENOENT): no context loses its authority.
- * A right that has been taken away has no effect from then on, and one that was granted counts from
- * the next send on, which waits for a handshake.
+ * A revoked right has no effect from then on, and a granted right counts from the next send on,
+ * which waits for a handshake.
  * Blocks while the file system does; other calls on the context go on meanwhile. With
  * RIPC_NO_THREAD a call that does the context's work reads once a minute: then all calls wait.
  */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The page in which a context tells other processes of its user about itself, as "ripc top" and
+ * The page by which a context reports its state to other processes of its user. "ripc top" and
  * "ripc metrics" read it; docs/looking.md says how a process gets it. A program that has a context
  * calls ripc_stats_get() and ripc_path_info() instead, and needs none of this.
  *
- * The memory that comes with the page has two parts. Its first memory page begins with the struct
+ * The memory that a reader receives has two parts. Its first memory page begins with the struct
  * ripc_stats in which the context counts: the counters there are always up to date, the gauges
- * ("now") are not. From the second memory page on there is struct ripc_page, which the context
- * writes when a reader asks for it. A reader checks magic and version, and believes nothing else:
+ * ("now") are not. The second memory page begins with struct ripc_page, which the context writes
+ * when a reader requests it. A reader checks magic and version, and believes nothing else:
  * the memory is another process's.
  */
 #ifndef RIPC_PAGE_H
@@ -35,7 +35,7 @@ enum {
 
 struct ripc_page_service {
 	uint64_t id, incarnation;
-	uint32_t queued;   /* messages that nobody has received yet */
+	uint32_t queued;   /* messages in its queue */
 	uint32_t incoming; /* long messages that are being received */
 	uint32_t partners; /* remote services that it sends to by their IDs */
 	uint32_t calls;    /* open ones */
@@ -47,11 +47,11 @@ struct ripc_page_service {
 struct ripc_page_partner {
 	uint64_t service;       /* ID of the context's own service */
 	uint64_t id;
-	uint64_t incarnation;   /* 0: is being looked for; then all below is 0 */
+	uint64_t incarnation;   /* 0: not found yet; then all below is 0 */
 	uint64_t context;       /* the remote one; what has * is of all partners there */
 	/*
 	 * Numbers of messages to and from it, which grow by one with each (docs/protocol.md,
-	 * Numbers) and begin anywhere: their growth tells how many there were.
+	 * Numbers) and begin anywhere: their growth is the number of messages.
 	 */
 	uint64_t shorts_out, longs_out, shorts_in, longs_in;
 	uint64_t held_bytes;    /* * of our memory, by messages from there */
@@ -83,7 +83,7 @@ struct ripc_page {
 	struct ripc_page_service services[RIPC_PAGE_SERVICES];
 	struct ripc_page_partner partners[RIPC_PAGE_PARTNERS];
 	struct ripc_page_member members[RIPC_PAGE_MEMBERS];
-	/* What ripc_stats_get() would tell. The last, as it may grow: stats.size is its length. */
+	/* As by ripc_stats_get(). The last, because it may grow: stats.size is its length. */
 	struct ripc_stats stats;
 };
 

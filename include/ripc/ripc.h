@@ -98,7 +98,7 @@ template <typename Struct> inline Struct ripc_init()
 struct ripc_context; /* everything one process needs; usually one per process */
 struct ripc_service; /* one registered service ID: the source of sends, the place of receives */
 
-/* What became of a long message. */
+/* The outcome of a long message. */
 enum ripc_outcome {
 	RIPC_NOT_DELIVERED = 1, /* the message was certainly not delivered, and never will be */
 	RIPC_DELIVERED,         /* the message has reached the queue of the receiving service */
@@ -118,7 +118,7 @@ enum ripc_kind {
 /* How sure from and from_incarnation of a message are. COMPLETION, NOTICE: 0, unused. */
 enum ripc_sender {
 	RIPC_SENDER_CLAIMED = 0, /* only the sender says so: do not act on from alone */
-	RIPC_SENDER_RESOLVED,    /* the resolver, too, names this sender as the holder of from */
+	RIPC_SENDER_RESOLVED,    /* the resolver, too, names this sender as the owner of from */
 	RIPC_SENDER_PROVEN       /* with keys: an authority has signed that its key may be from */
 };
 
@@ -143,10 +143,10 @@ enum ripc_place {
 #define RIPC_SEND_LONG 1u /* a long message; without it a short one */
 #define RIPC_NOWAIT    2u /* only with SEND_LONG: return at once; a COMPLETION follows */
 #define RIPC_GIVE      4u /* the sender's reference to each pool buffer moves to the library */
-#define RIPC_ORDERED  16u /* only with SEND_LONG: handed out in the order of sending */
-#define RIPC_WAIT     32u /* only with SEND_LONG, not with NOWAIT: waits for a holder of the ID */
+#define RIPC_ORDERED  16u /* only with SEND_LONG: delivered in the order of sending */
+#define RIPC_WAIT     32u /* only with SEND_LONG, not with NOWAIT: waits for an owner of the ID */
 #define RIPC_LEAVE_SLOW 64u /* only with SEND_LONG, to a group: see ripc_sendmsg() */
-#define RIPC_AWAITED  128u /* only with NOWAIT: ripc_receive_end() hands out the COMPLETION */
+#define RIPC_AWAITED  128u /* only with NOWAIT: ripc_receive_end() delivers the COMPLETION */
 
 /* ripc_request.flags (ripc/call.h; there is RIPC_AWAITED, too), and ripc_msg.flags of a request */
 #define RIPC_IDEMPOTENT    1u /* the server may carry the request out more than once */
@@ -182,25 +182,25 @@ struct ripc_config {
 	uint64_t pool_bytes;      /* most memory of the buffer pool (half of RAM or memory.max) */
 	uint64_t message_max_bytes; /* longer messages are refused on arrival (7/8 of the pool) */
 	const char *backends;     /* the only ones used, best first: "shm,udp" (all that can run) */
-	const char *peers;        /* hosts to ask where multicast fails: "host[:port],..." (none) */
+	const char *peers;        /* queried where multicast fails: "host[:port],..." (none) */
 	const char *interfaces;   /* for multicast: "eth0,lo" (all that are up) */
 	const char *options;      /* settings of single parts: "resolver.port=15511,..." (none) */
 	void (*log)(void *arg, int level, const char *text); /* NULL: none; see Callbacks above */
 	void *log_arg;
-	const char *keys;         /* a directory that "ripc key new" made: all is sealed, and only
-	                             programs with keys of this deployment are let in (no keys) */
+	const char *keys;         /* a directory that "ripc key new" made: all traffic is encrypted,
+	                             and programs without its secret are refused (no keys) */
 };
 
-/* A piece of memory: a return buffer or window that is lent, or the place of a received item. */
+/* A piece of memory: a return buffer, a window, or the place of a received item. */
 struct ripc_buffer {
 	struct iovec mem;
-	uint64_t cookie;       /* the caller's, handed back */
+	uint64_t cookie;       /* the caller's, returned */
 	uint32_t place;        /* on receive: where the item landed, enum ripc_place; ignored when
-	                          lending */
-	uint32_t flags;        /* 0; when lending anything else is refused with -EINVAL */
+	                          posting */
+	uint32_t flags;        /* 0; when posting, other values are refused with -EINVAL */
 };
 
-/* To how many members of a group a long message was delivered, and to how many not. */
+/* Members of a group by the outcome of a long message. */
 struct ripc_counts {
 	uint32_t delivered, not_delivered, unknown;
 	uint32_t reserved[2]; /* 0 */
@@ -233,9 +233,9 @@ struct ripc_msg {
 struct ripc_send {
 	size_t size;                       /* sizeof(struct ripc_send) */
 	uint64_t to;                       /* the partner's service ID */
-	uint64_t to_incarnation;           /* only to this incarnation; 0: any holder of the ID */
+	uint64_t to_incarnation;           /* only to this incarnation; 0: any owner of the ID */
 	const struct iovec *items;
-	const struct ripc_buffer *returns; /* lent until the reply arrives, or ripc_cancel() */
+	const struct ripc_buffer *returns; /* return buffers, until the reply or ripc_cancel() */
 	uint32_t n_items, n_returns;
 	uint32_t flags;                    /* RIPC_SEND_LONG, RIPC_NOWAIT ... */
 	int32_t timeout_ms;                /* of a long send; 0: the context's timeout_ms */
@@ -265,8 +265,8 @@ struct ripc_finding {
 	const char *kind;   /* "backend" or "resolver" */
 	const char *name;   /* "udp", "multicast" */
 	int usable;         /* 1: yes */
-	const char *detail; /* what was found, or why the part cannot run */
-	const char *remedy; /* what a person can do about it; "": nothing */
+	const char *detail; /* the finding, or why the part cannot run */
+	const char *remedy; /* the remedy for a person; "": none */
 };
 
 /* A message of the log, for ripc_log_next(). */
@@ -286,8 +286,9 @@ struct ripc_holder {
 
 /*
  * Opens a context. cfg may be NULL: all defaults. *ctx belongs to the caller until
- * ripc_close(). Does not block on the network, unless peers has host names: the call asks the name
- * service once for each entry that is no IPv4 address, and waits for its answer without a deadline.
+ * ripc_close(). Does not block on the network, unless peers has host names: the call queries the
+ * name service once for each entry that is not an IPv4 address, and waits for its response without
+ * a deadline.
  *  -EINVAL   a field, an option or an environment variable cannot be understood (logged)
  *  -ENODEV   no backend can run here (logged, each with its reason)
  *  -ENOMEM, -EMFILE
@@ -298,10 +299,10 @@ RIPC_API int ripc_open(const struct ripc_config *cfg, struct ripc_context **ctx)
  * Closes a context and all its services. Waits up to timeout_ms for sends in progress to end;
  * then ends them. Calls that wait in services of the context return (ripc_service_close()), and
  * are waited for. Other calls may not be in progress, except those that free messages or buffers.
- * What may follow stands at the top of this header. The call never hangs, but closing a device can
- * take longer than timeout_ms: over RDMA some 50 ms, over libfabric up to a second. The call says
- * goodbye to partners. When a process ends without this call (_exit()), the senders of messages
- * that it has received may not learn of their delivery: they get UNKNOWN.
+ * The top of this header lists the calls that may follow. The call never hangs, but closing a
+ * device can take longer than timeout_ms: over RDMA some 50 ms, over libfabric up to a second. The
+ * call says goodbye to partners. When a process ends without this call (_exit()), the senders of
+ * messages that it has received may not learn of their delivery: they get UNKNOWN.
  *  -ETIMEDOUT  closed, but sends in progress were cut off
  */
 RIPC_API int ripc_close(struct ripc_context *ctx, int timeout_ms);
@@ -320,11 +321,11 @@ RIPC_API int64_t ripc_poll_timeout(struct ripc_context *ctx);
 
 /*
  * Registers a service. id 0 draws a private ID at random. For a well-known ID the call first
- * queries the network for a holder, and waits some 60 ms, or longer if holders of IDs were lately
- * found far away. A holder that responds later is heard, too: if it is older, this service gets a
- * NOTICE with -EADDRINUSE after two round trips or so. flags must be 0. *svc belongs to the caller
- * until ripc_service_close().
- *  -EADDRINUSE  a service elsewhere has the ID
+ * queries the network for an owner, and waits some 60 ms, or longer if owners of IDs were lately
+ * found far away. An owner may also respond later: if it is older, this service gets a NOTICE with
+ * -EADDRINUSE after two round trips or so. flags must be 0. *svc belongs to the caller until
+ * ripc_service_close().
+ *  -EADDRINUSE  another service has the ID
  *  -ETIMEDOUT   not registered within 10 s
  *  -ENOMEM      no memory, or no thread for the context (the log says which)
  *  -EMFILE
@@ -335,8 +336,8 @@ RIPC_API int ripc_service_open(struct ripc_context *ctx, uint64_t id, uint32_t f
 /*
  * Registers n services (1 to INT32_MAX), 1,024 at once. Each 1,024 take about the time of one
  * service, and 10 s at most. svcs[i] is the service of ids[i] and belongs to the caller until
- * ripc_service_close(), or is NULL where registering failed: ripc_service_open() of that ID alone
- * tells why. Returns how many services were registered.
+ * ripc_service_close(), or is NULL where its registration failed: ripc_service_open() of that ID
+ * alone returns the reason. Returns how many services were registered.
  *  -EINVAL  a bad argument; flags must be 0; svcs is untouched
  *  other errors, of ripc_service_open(): no service could be registered; all of svcs are NULL
  */
@@ -345,9 +346,9 @@ RIPC_API int ripc_services_open(struct ripc_context *ctx, const uint64_t *ids, s
 
 /*
  * Prepares a service to move or to end: the service can no longer be found. New messages are
- * refused, and their senders look for the next holder of the ID. The call waits up to timeout_ms
- * for messages that are being received. Then ripc_receive() hands out the queued messages, and
- * after the last one returns -ESHUTDOWN.
+ * refused, and their senders look for the next owner of the ID. The call waits up to timeout_ms for
+ * messages that are being received. Then ripc_receive() delivers the queued messages, and after the
+ * last one returns -ESHUTDOWN.
  *  -ETIMEDOUT  messages that were still being received are refused
  *  -EINTR      a signal (RIPC_INTERRUPTIBLE); no message was refused: call again to wait on
  */
@@ -357,7 +358,7 @@ RIPC_API int ripc_service_drain(struct ripc_service *svc, int timeout_ms);
  * Ends a service: queued messages are freed, sends in progress end NOT_DELIVERED or UNKNOWN.
  * Calls of other threads that wait in it return; ripc_receive() and ripc_ping() -ESHUTDOWN, which
  * later calls return, too: threads that receive in a loop end by it. Join them before ripc_close().
- * All memory that was lent or being sent is the caller's on return. Where the network still reads
+ * All memory that was posted or being sent is the caller's on return. Where the network still reads
  * or writes memory by itself, the call waits without a deadline until the network has stopped:
  * most often for a tick (10 ms), for seconds where a partner has died.
  */
@@ -367,12 +368,12 @@ RIPC_API uint64_t ripc_service_id(const struct ripc_service *svc);
 RIPC_API uint64_t ripc_service_incarnation(const struct ripc_service *svc);
 
 /*
- * A descriptor for poll, epoll and event loops, readable while ripc_receive() has something to hand
- * out. With EPOLLET (edge-triggered), call ripc_receive() with timeout 0 until -EAGAIN: then the
- * descriptor reports the next message. The descriptor is an eventfd, made at the first call. It
+ * A descriptor for poll, epoll and event loops, readable while ripc_receive() has a message to
+ * deliver. With EPOLLET (edge-triggered), call ripc_receive() with timeout 0 until -EAGAIN: then
+ * the descriptor reports the next message. The descriptor is an eventfd, made at the first call. It
  * belongs to the service: do not read or close it. While the application sleeps, the progress
- * thread looks after the network; without that thread, ripc_context_fd() says when to call
- * ripc_poll(). -EMFILE, -ENFILE, -ENOMEM: the descriptor cannot be made.
+ * thread serves the network; without that thread, ripc_context_fd() says when to call ripc_poll().
+ * -EMFILE, -ENFILE, -ENOMEM: the descriptor cannot be made.
  */
 RIPC_API int ripc_service_fd(struct ripc_service *svc);
 
@@ -394,7 +395,7 @@ RIPC_API uint64_t ripc_id_from_name(const char *name);
  *  -ENOENT     no service has the ID. Where only this host or hosts of RIPC_PEERS are queried, the
  *              call returns at once; where multicast is in use, after a second without a response.
  *              For another second short sends return -ENOENT at once. To wait: ripc_await().
- *  -ETIMEDOUT  not known by then: the holder of the ID is silent, or timeout_ms is below a second
+ *  -ETIMEDOUT  not known by then: the owner of the ID is silent, or timeout_ms is below a second
  *  -EACCES     with keys: not known by then, but a program with other keys has responded for the ID
  *  -EINTR      a signal (RIPC_INTERRUPTIBLE)
  */
@@ -410,14 +411,14 @@ RIPC_API int ripc_await(struct ripc_context *ctx, uint64_t id, int timeout_ms);
 /*
  * Takes a buffer of at least len bytes from the pool, with one reference, 64-byte aligned,
  * contents undefined. Never blocks on the network.
- *  -ENOMEM  the pool's limit is reached, or there is no memory; ripc_holders() tells which
- *           services hold memory of the pool
+ *  -ENOMEM  the pool's limit is reached, or there is no memory; ripc_holders() names the services
+ *           that hold memory of the pool
  */
 RIPC_API int ripc_buf_alloc(struct ripc_context *ctx, size_t len, void **buf);
 
 /*
  * Takes one more reference to the pool buffer that contains buf. A buffer with more than one
- * reference is read-only, and so are the items of a received message that was given (RIPC_GIVE).
+ * reference is read-only, and so are the items of a received message that was sent with RIPC_GIVE.
  * buf may be an item of a received message: the item then outlives ripc_msg_free().
  *  -EINVAL  not in a live buffer of this pool
  */
@@ -426,10 +427,9 @@ RIPC_API int ripc_buf_ref(struct ripc_context *ctx, void *buf);
 /*
  * Returns how many references the pool buffer that contains buf has: the application's, the
  * library's while it sends, and those of receivers that read the buffer where it is (RIPC_GIVE).
- * When the only reference is the application's, the application may write to the buffer again,
- * and give it again. A buffer that is given again costs less than a new one, as receivers keep it
- * mapped. A receiver's reference ends when a call or the progress thread next looks at the
- * network. Does not block.
+ * When the only reference is the application's, the application may write to the buffer again, and
+ * send it with RIPC_GIVE again, which costs less than a new buffer: receivers keep it mapped. A
+ * receiver's reference ends when a call or the progress thread polls the network. Does not block.
  *  -EINVAL  not in a live buffer of this pool
  */
 RIPC_API int ripc_buf_refs(struct ripc_context *ctx, const void *buf);
@@ -450,19 +450,19 @@ RIPC_API int ripc_buf_register(struct ripc_context *ctx, void *buf, size_t len);
 RIPC_API int ripc_buf_unregister(struct ripc_context *ctx, void *buf);
 
 /*
- * Posts a window: lends mem as a place for one item of a future long message to svc. An item takes
- * the first window that is long enough, in the order of posting. Either all items of a message
+ * Posts a window: mem is a place for one item of a future long message to svc. An item takes the
+ * first window that is long enough, in the order of posting. Either all items of a message
  * find a place, or no window is used. The windows of a message that fails go back to their old
- * positions. A window is lent until it comes back in ripc_msg.places (with the cookie), is taken
- * back, or the service is closed. A lent window must stay valid and writable, which is not
+ * positions. A window stays posted until it comes back in ripc_msg.places (with the cookie), is
+ * taken back, or the service is closed. Until then it must stay valid and writable, which is not
  * checked; its contents are undefined. The same holds for return buffers.
  *  -EINVAL  mem is at NULL, or longer than memory can be
  */
 RIPC_API int ripc_window_post(struct ripc_service *svc, const struct iovec *mem, uint64_t cookie);
 
 /*
- * Takes back all windows of svc with this cookie: they are the caller's on return, and come with
- * no message any more. A message that is being received into one is refused: its sender gets
+ * Takes back all windows of svc with this cookie: they are the caller's on return, and no longer
+ * come with a message. A message that is being received into one is refused: its sender gets
  * -ECANCELED. Where the network is writing into a window by itself, the call waits without a
  * deadline until the network has stopped. A message that is in the queue keeps its windows.
  *  -ENOENT  no window with this cookie is posted
@@ -487,7 +487,7 @@ RIPC_API int ripc_send_short(struct ripc_service *svc, uint64_t to, const struct
  * -ECONNRESET: unknown whether it was delivered; any other error: certainly not delivered.
  *  -ENOENT     no service has the ID, after a second of queries at most, however long timeout_ms
  *              is (ripc_resolve()); RIPC_WAIT of ripc_sendmsg() waits for one
- *  -ETIMEDOUT  not delivered in time; also: the holder of the ID does not answer
+ *  -ETIMEDOUT  not delivered in time; also: the owner of the ID does not respond
  *  -EMSGSIZE   too long for the receiver
  *  -ENOBUFS    the receiver had no room until the deadline: messages that its application has read
  *              and not freed fill its pool, or its system gives no more memory; the receiver's
@@ -499,8 +499,8 @@ RIPC_API int ripc_send_short(struct ripc_service *svc, uint64_t to, const struct
  *              key may not be that service. Replies (ripc_reply(), reply_to) need no right
  *  -EPROTONOSUPPORT  the partner speaks another version of the protocol: both need the same libripc
  * The message waits while the receiver has much that it has not read, or has read and not freed,
- * and while 64 other long messages of svc to that partner, but replies, are under way. The deadline
- * counts from the call on, also during that wait.
+ * and while 64 other long messages of svc to that partner, except replies, are in progress. The
+ * deadline counts from the call on, also during that wait.
  * After -ECONNRESET the items must not be changed until a NOTICE with status 0 arrives at svc. That
  * NOTICE has cookie 0, like the NOTICE "try again" (ripc_receive()). A program that must tell the
  * two apart uses ripc_sendmsg() with a cookie.
@@ -513,11 +513,10 @@ RIPC_API int ripc_send_long(struct ripc_service *svc, uint64_t to, const struct 
  * sets *outcome, also when the send fails.
  * With RIPC_NOWAIT (short message: -EINVAL), 0 means that the send is accepted: exactly one
  * COMPLETION with the cookie follows by ripc_receive(), or with RIPC_AWAITED by ripc_receive_end().
- * The 16,385th RIPC_AWAITED message that is under way to one partner fails with -ENOMEM.
- * Until then the items (not the array) must stay untouched. A
- * negative return means that no COMPLETION follows and nothing was sent. -EAGAIN: too much is in
- * progress to that partner, or to a member of that group (ripc/group.h); a NOTICE with cookie 0 and
- * status 0 says when to try again.
+ * Until then the items (not the array) must stay untouched. A negative return means that no
+ * COMPLETION follows and nothing was sent. -EAGAIN: too much is in progress to that partner, or to
+ * a member of that group (ripc/group.h); a NOTICE with cookie 0 and status 0 reports when to try
+ * again. The 16,385th RIPC_AWAITED message that is in progress to one partner fails with -ENOMEM.
  * With RIPC_GIVE each item must lie in a pool buffer (else -EINVAL), and one reference per item
  * moves to the library when the message ends DELIVERED or UNKNOWN. After NOT_DELIVERED the
  * references stay the caller's. If the service is closed before the application has received the
@@ -525,66 +524,67 @@ RIPC_API int ripc_send_long(struct ripc_service *svc, uint64_t to, const struct 
  * memory (shm), a long message in buffers of more than 512 KiB is then not copied: the receiver
  * reads the buffer where it is. The first items, at most 512 bytes together (a header), are copied,
  * and may lie in shorter buffers. A buffer stays in use until the receiver has freed it, or is
- * gone: the sender must not write to a buffer that it has given (ripc_buf_refs()). A received item
- * that is RIPC_IN_SENDER can be given on in the same way, and is not copied either.
- * ripc_stats.given_held_bytes counts such memory.
+ * gone: the sender must not write to it meanwhile (ripc_buf_refs()). A received item that is
+ * RIPC_IN_SENDER can be transferred on in the same way, without a copy. ripc_stats.given_held_bytes
+ * counts such memory.
  * Long messages may overtake one another. With RIPC_ORDERED (short message: -EINVAL) the ordered
- * messages of one service to one incarnation are handed out in the order of sending; other messages
- * do not wait for them. When an ordered message fails, no later one is handed out: later ones that
- * were certainly not handed out end NOT_DELIVERED with -ECANCELED. New ones are refused with
- * -ECANCELED until the application has received all those COMPLETIONs, and the waiting sends have
- * returned. An ordered message that ended UNKNOWN was handed out before all later ones, or never
- * will be. If a later one to the same incarnation, sent before the application knew of the UNKNOWN,
- * ends DELIVERED, both were delivered. A message that was sent after that, or to another
- * incarnation, says nothing about the UNKNOWN one: to leave out nothing, send again from the first
- * message that did not end DELIVERED, and let the receiver drop what it has already.
+ * messages of one service to one incarnation are delivered to the application in the order of
+ * sending; other messages do not wait for them. When an ordered message fails, no later one is
+ * delivered to the application: those that it certainly did not get end NOT_DELIVERED with
+ * -ECANCELED. New ones are refused with -ECANCELED until the application has received all those
+ * COMPLETIONs, and the waiting sends have returned. An ordered message that ended UNKNOWN was
+ * delivered to the application before all later ones, or never will be. If a later one to the same
+ * incarnation, sent before the application knew of the UNKNOWN, ends DELIVERED, both were
+ * delivered. A message that was sent after that, or to another incarnation, says nothing about the
+ * UNKNOWN one: to leave no gap, send again from the first message that did not end DELIVERED, and
+ * let the receiver drop messages that it already has.
  * With RIPC_WAIT a send that meets -ENOENT is begun again until its deadline, and so reaches a
  * service that registers the ID in time (short message, RIPC_NOWAIT or to_incarnation: -EINVAL).
  * A long message to a group (ripc/group.h) returns 0, and its COMPLETION has the status 0, when all
  * members have it. The outcome is DELIVERED if a member has it, UNKNOWN if it is unknown whether
  * one has, else NOT_DELIVERED; counts has the members of each outcome. The error is -ECONNRESET if
  * a member's outcome is unknown, else that of a member that does not have it; -ENOENT: the group
- * has no members. With RIPC_LEAVE_SLOW, once half of the members have the message, each other one
- * has as long again, and at least 100 ms, before its deadline comes.
+ * has no members. With RIPC_LEAVE_SLOW, once half of the members have the message, each other
+ * member gets the same time again, and at least 100 ms, before the send leaves it behind.
  * With to_handle = from_handle of a received message, the send goes to the sender of that message
- * and to no other program, whoever has the ID now. The library makes no query, so the send reaches
- * a sender behind NAT, too. to is 0 or the sender's ID; another ID, a group, RIPC_ORDERED and
- * RIPC_WAIT: -EINVAL. A handle works in the service that received the message, and nowhere else. It
- * ends with the sender's service, and when no packet of the sender has come for a minute (40 s
- * where very many partners are known): then the send returns -ENOENT, and nothing was sent. A
- * sender that comes back later has another handle in its next message. A handle proves no identity:
- * that of a forged message names the forger. With keys, a send by handle needs the same rights as a
- * send by ID.
- * returns are lent to the partner for the reply to this message. The reply names this message by
- * reply_to = ripc_msg.reply. A lent buffer comes back in that reply's places, or by
+ * and to no other program, even if another program owns the ID now. The library makes no query, and
+ * the send also reaches a sender behind NAT. to is 0 or the sender's ID; another ID, a group,
+ * RIPC_ORDERED and RIPC_WAIT: -EINVAL. A handle works in the service that received the message, and
+ * nowhere else. It ends with the sender's service, and when no packet of the sender has arrived for
+ * a minute (40 s if very many partners are known): then the send returns -ENOENT, and nothing was
+ * sent. A sender that comes back later has another handle in its next message. A handle proves no
+ * identity: that of a forged message names the forger. With keys, a send by handle needs the same
+ * rights as a send by ID.
+ * returns are the return buffers for the reply to this message. The reply names this message by
+ * reply_to = ripc_msg.reply. A return buffer comes back in that reply's places, or by
  * ripc_cancel(). Errors as ripc_send_short() and ripc_send_long().
  */
 RIPC_API int ripc_sendmsg(struct ripc_service *svc, const struct ripc_send *send,
 		uint32_t *outcome);
 
 /*
- * Cancels the sends of svc with this cookie that are in progress, and takes back the return
- * buffers that were lent under this cookie. The COMPLETIONs still come, with the true outcome. Lent
- * buffers are the caller's on return. Where the network is writing to a buffer by itself, the call
- * waits without a deadline until the network has stopped, as ripc_service_close() does.
- *  -ENOENT  no such send, nothing lent, or the reply is in the queue already: the places of that
- *           reply are the lent buffers
+ * Cancels the sends of svc with this cookie that are in progress, and takes back the return buffers
+ * that were posted with it. The COMPLETIONs still arrive, with the true outcome. The return buffers
+ * are the caller's on return. Where the network is writing to a buffer by itself, the call waits
+ * without a deadline until the network has stopped, as ripc_service_close() does.
+ *  -ENOENT  no such send and no return buffers, or the reply is already in the queue: then the
+ *           places of the reply are the return buffers
  */
 RIPC_API int ripc_cancel(struct ripc_service *svc, uint64_t cookie);
 
 /*
  * Takes the next message, completion or notice from the service's queue. Waits up to
  * timeout_ms: 0 not at all, -1 for ever. *msg is the caller's until ripc_msg_free().
- * Items of a message that was given (RIPC_GIVE) may lie in the sender's memory (RIPC_IN_SENDER in
+ * Items of a message that was sent with RIPC_GIVE may lie in the sender's memory (RIPC_IN_SENDER in
  * places). Only the sender can write there, but at any time. If you do not trust a partner, copy
  * such an item, then check and use the copy; or open the context with RIPC_COPY_GIVEN; or post
- * windows, into which all items are copied, and lend return buffers, which do the same for replies.
- * A NOTICE tells by its status and cookie:
+ * windows (for replies: supply return buffers), into which all items are copied. A NOTICE reports
+ * by its status and cookie:
  *   0, cookie 0             a send that met -EAGAIN may be tried again
  *   0, cookie of a send     after -ECONNRESET: the send's buffers are the caller's again
- *   -EADDRINUSE             an older registration of our ID is alive elsewhere and keeps the ID;
- *                           this service is drained (ripc_service_drain()) and gets nothing
- *                           new. A message that is still coming has 500 ms, then -ESHUTDOWN is
+ *   -EADDRINUSE             an older registration of the ID is alive, and keeps the ID. This
+ *                           service is drained (ripc_service_drain()): it receives nothing new.
+ *                           Messages that are being received have 500 ms, then -ESHUTDOWN is
  *                           returned. A service that is closed can be opened again at once
  *  -EAGAIN     nothing there, timeout 0     -ETIMEDOUT  nothing came in time
  *  -ESHUTDOWN  drained, nothing is left     -EINTR      ripc_wake(), or a signal; nothing is lost
@@ -594,12 +594,12 @@ RIPC_API int ripc_receive(struct ripc_service *svc, int timeout_ms, struct ripc_
 /*
  * Waits up to timeout_ms (0: not at all, -1: for ever) for the end of one send or call, and takes
  * that end: the COMPLETION of a RIPC_NOWAIT send, or the REPLY of a ripc_call_start(), that began
- * with RIPC_AWAITED and this cookie. Only this function hands out such an end: ripc_receive() in
- * any thread, and the descriptor of ripc_service_fd(), pass over it. Everything else stays in the
- * queue, and delays no end. *msg is the caller's until ripc_msg_free(). The send or call goes on
+ * with RIPC_AWAITED and this cookie. Only this function delivers such an end: ripc_receive() in any
+ * thread, and the descriptor of ripc_service_fd(), pass over it. All other messages stay in the
+ * queue, and delay no end. *msg is the caller's until ripc_msg_free(). The send or call continues
  * after -ETIMEDOUT, -EAGAIN and -EINTR: call again, or call ripc_cancel(), after which its end has
  * the true outcome. A RIPC_AWAITED send meets no -EAGAIN: it waits for room as a waiting send does.
- * A RIPC_AWAITED call meets -EAGAIN where ripc_call() does. Of several ends, the oldest is taken.
+ * A RIPC_AWAITED call meets -EAGAIN where ripc_call() does. The oldest of several ends is taken.
  *  -ENOENT     no send or call with this cookie and RIPC_AWAITED began, or its end was taken
  *  -EAGAIN     not ended, timeout 0     -ETIMEDOUT  not ended in time
  *  -ESHUTDOWN  the service is closed, and all memory that it was sending is the caller's
@@ -631,16 +631,16 @@ RIPC_API int ripc_wake(struct ripc_service *svc);
 RIPC_API void ripc_msg_free(struct ripc_msg *msg);
 
 /*
- * Tells how messages from svc to a partner travel: fills *path. Does not block.
+ * Reports how messages from svc to a partner travel: fills *path. Does not block.
  *  -ENOENT        the partner is not resolved yet (ripc_resolve())
- *  -EHOSTUNREACH  there is no network that both can use: path->others says why, all else is zero
+ *  -EHOSTUNREACH  no usable network in common: path->others has the reasons, all else is zero
  */
 RIPC_API int ripc_path_info(struct ripc_service *svc, uint64_t to, struct ripc_path *path);
 
 /*
- * Sends an echo request and waits up to timeout_ms for the answer. The partner's library answers,
- * not its application. *rtt_ns: the round trip in nanoseconds.
- *  -ENOENT  nobody has the service     -ETIMEDOUT  no answer in time     -EINTR  as ripc_receive()
+ * Sends an echo request and waits up to timeout_ms for the response. The partner's library
+ * responds, not its application. *rtt_ns: the round trip in nanoseconds.
+ *  -ENOENT  no service has the ID     -ETIMEDOUT  no response in time     -EINTR  as ripc_receive()
  *  -EACCES  with keys: the partner refuses our key, or as ripc_resolve()
  *  -EHOSTUNREACH  there is no network that both can use (ripc_path_info())
  */
@@ -659,9 +659,9 @@ RIPC_API int ripc_log_next(struct ripc_context *ctx, struct ripc_log_message *me
 RIPC_API int ripc_stats_get(struct ripc_context *ctx, struct ripc_stats *stats);
 
 /*
- * Tells which services hold memory of our pool: memory that was given (RIPC_GIVE), that the
- * receiver reads where it is, and that is in use until the receiver frees it. Calls found once for
- * each such service, the one that holds most first (see Callbacks above). The sum is
+ * Reports which services hold memory of the context's pool: memory that was sent with RIPC_GIVE,
+ * that the receiver reads where it is, and that is in use until the receiver frees it. Calls found
+ * once for each such service, the one that holds most first (see Callbacks above). The sum is
  * ripc_stats.given_held_bytes. Does not block. Returns how many services there are.
  *  -ENOMEM  no memory for the list
  */
@@ -669,7 +669,7 @@ RIPC_API int ripc_holders(struct ripc_context *ctx,
 		int (*found)(void *arg, const struct ripc_holder *holder), void *arg);
 
 /*
- * Tells for each backend and resolver source whether it can run under this configuration
+ * Reports for each backend and resolver source whether it can run under this configuration
  * (NULL: defaults): calls report once for each (see Callbacks above). Opens nothing.
  *  -EINVAL  ripc_open() would fail with -EINVAL; the log or a reported detail says why
  */
@@ -680,8 +680,8 @@ RIPC_API int ripc_probe(const struct ripc_config *cfg,
 RIPC_API const char *ripc_strerror(int error);
 
 /*
- * The name of an errno, negative or positive: "ENOENT". Static; do not free. Of two names for one
- * code it is the first in errno.h: EAGAIN, EDEADLK, EOPNOTSUPP. 0: "0"; NULL: no such code.
+ * The name of an errno, negative or positive: "ENOENT". Static; do not free. If a code has two
+ * names, it is the first in errno.h: EAGAIN, EDEADLK, EOPNOTSUPP. 0: "0"; NULL: no such code.
  */
 RIPC_API const char *ripc_errname(int error);
 

@@ -54,7 +54,7 @@ struct ripc_stats {
 	/* the resolver */
 	uint64_t queries_sent, queries_answered, responses_received, resolver_dropped;
 	/* long messages */
-	uint64_t granted_bytes; /* now: asked of the senders and not yet arrived */
+	uint64_t granted_bytes; /* now: requested from the senders and not yet arrived */
 	uint64_t path_changes;  /* changes of a remote context's route to another backend */
 	uint64_t read_bytes;    /* received by native reads from the senders' memory */
 	uint64_t reads_failed;  /* native reads that ended with an error: the bytes were sent */
