@@ -37,7 +37,6 @@ struct ripc__resolver;
 struct ripc_lister;
 struct ripc_page;
 struct seal;
-struct upcalls;
 struct waiter;
 
 #define CORKED_MAX         16u    /* partners whose announcements wait to go together */
@@ -81,7 +80,6 @@ struct ripc_service {
 };
 
 struct ripc_context {
-	const struct upcalls *up;
 	struct ripc__mutex lock;
 	struct ripc_config cfg;    /* strings are our copies */
 	struct ripc__env env;

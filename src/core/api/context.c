@@ -39,7 +39,6 @@
 #include "core/send/outgoing.h"
 #include "core/send/write.h"
 #include "core/show/show.h"
-#include "core/upcalls.h"
 #include "core/wire/record.h"
 #include "internal.h"
 #include "ripc/group.h"
@@ -547,7 +546,6 @@ static void lists_init(struct ripc_context *ctx)
 {
 	uint64_t seed = ripc__nonce(ctx);
 
-	ctx->up = &ripc__upcalls;
 	list_init(&ctx->services);
 	list_init(&ctx->ended_services);
 	list_init(&ctx->partners);

@@ -10,6 +10,8 @@
 #include <string.h>
 
 #include "core/base/proof.h"
+#include "core/call/call.h"
+#include "core/events.h"
 #include "core/group/heard.h"
 #include "core/keys/sealed.h"
 #include "core/message/returns.h"
@@ -31,7 +33,6 @@
 #include "core/send/outgoing.h"
 #include "core/send/short.h"
 #include "core/send/write.h"
-#include "core/upcalls.h"
 #include "core/wire/wire.h"
 #include "internal.h"
 #include "util/bytes.h"
@@ -273,7 +274,7 @@ static void input_refused(struct ripc_context *ctx, struct partner *partner,
 		return;
 	ripc__partner_refused(partner, !partner->token_out);
 	if (partner->token_out && packet->h.number)
-		ctx->up->short_refused(partner, packet->h.number);
+		ripc__short_refused(partner, packet->h.number);
 }
 
 /*
@@ -826,7 +827,7 @@ void ripc__rights_changed(struct ripc_context *ctx)
 			continue;
 		(void)ripc__rights_judge(partner);
 		if (partner->barred)
-			ctx->up->longs_go(partner); /* those that wait end */
+			ripc__outgoing_advance(partner); /* those that wait end */
 	}
 	ctx->walking = false;
 }

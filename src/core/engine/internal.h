@@ -57,8 +57,6 @@ void ripc__unlock(struct ripc_context *ctx);
 void ripc__lock_timely(struct ripc_context *ctx);
 /* A sleeper learns of timers that are due before the end of its sleep. */
 void ripc__wake_for_timers(struct ripc_context *ctx);
-/* The first partner came: a sleeper learns when it must wake to sweep idle partners. */
-void ripc__wake_for_sweep(struct ripc_context *ctx);
 uint64_t ripc__next_deadline(struct ripc_context *ctx);
 void ripc__clock_read(struct ripc_context *ctx);
 /* Ends the sleep of waiting calls that are ready. */
@@ -93,14 +91,6 @@ void ripc__input_event(struct ripc_context *ctx, struct device *device,
 
 /* The effect on partners of a handshake that ends, and of rights that change. */
 
-/* event: RIPC_EV_PEER of a sealed network. */
-void ripc__handshake_ended(struct ripc_context *ctx, struct device *device,
-		const struct ripc__event *event);
-/*
- * The directory of keys has changed, or a right has ended. A partner whose key may not be its ID
- * any more is lost when the next handshake has ended: until then it may send nothing but replies.
- */
-void ripc__rights_changed(struct ripc_context *ctx);
 
 /* ---- strangers --------------------------------------------------------------------------- */
 

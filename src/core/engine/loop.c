@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/base/base.h"
+#include "core/events.h"
 #include "core/group/heard.h"
 #include "core/keys/dir.h"
 #include "core/keys/sealed.h"

@@ -20,8 +20,6 @@ struct ripc_context;
 int ripc__poll(struct ripc_context *ctx);
 /* One look at the ports and the timers; returns the work done. */
 int ripc__progress(struct ripc_context *ctx);
-/* Takes in all that has come by now. False: a reader sleeps in a port, and is woken first. */
-bool ripc__ports_drain(struct ripc_context *ctx);
 /* Runs timers that are due; takes packets of the resolver's sources. Both return the work done. */
 int ripc__timers_progress(struct ripc_context *ctx);
 int ripc__resolver_progress(struct ripc_context *ctx);
@@ -44,8 +42,6 @@ struct device *ripc__hot_device(struct ripc_context *ctx);
 
 /* The calling thread reads, and leaves the lock meanwhile. Errors: as of ripc_keys_reload(). */
 int ripc__reread(struct ripc_context *ctx);
-/* A thread of its own reads. A context that must have no threads is read for here and now. */
-void ripc__reread_begin(struct ripc_context *ctx);
 /* Waits for that thread; without the lock. */
 void ripc__reread_end(struct ripc_context *ctx);
 

@@ -30,6 +30,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "core/events.h"
 #include "core/objects.h"
 #include "core/partner/packet.h"
 #include "core/partner/partner.h"

@@ -81,8 +81,6 @@ nfds_t ripc__resolver_add(struct ripc_context *ctx, struct pollfd *fds, nfds_t n
  */
 bool ripc__sleep_on(struct pollfd *fds, nfds_t n, uint64_t now_us, uint64_t until_us,
 		const sigset_t *mask);
-/* A device has a second descriptor from now on: whoever sleeps must know of it. */
-void ripc__port_widened(struct ripc_context *ctx, const struct device *device);
 /* The descriptor of all ports, for the application's event loop; made at the first call. */
 int ripc__context_fd(struct ripc_context *ctx);
 /*

@@ -12,19 +12,18 @@
  * A sender whose address has changed may have two partner objects here, one for each address: it
  * sends STREAM and copies by one of them, and only this one hears.
  */
-#include "heard.h"
-
 #include <stdlib.h>
 
 #include "core/base/base.h"
+#include "core/events.h"
 #include "core/net/backend.h"
 #include "core/objects.h"
 #include "core/partner/packet.h"
 #include "core/partner/partner.h"
 #include "core/peer/peer.h"
 #include "core/receive/short.h"
-#include "core/upcalls.h"
 #include "core/wire/wire.h"
+#include "heard.h"
 #include "stream.h"
 #include "util/hash/crc32c.h"
 #include "util/hash/siphash.h"
@@ -334,7 +333,7 @@ static bool listen_to(struct partner *partner, uint64_t group)
 		return false;
 	if (ops->many.fd && device->many_fd < 0) {
 		device->many_fd = ops->many.fd(device->port);
-		ctx->up->port_widened(ctx, device);
+		ripc__port_widened(ctx, device);
 	}
 	return true;
 }

@@ -26,12 +26,13 @@ extern packet_handler *const ripc__group_handlers[WIRE_TYPE_END];
 /* A datagram to many has come: each service here that the stream was told to gets it. */
 void ripc__heard_input(struct ripc_context *ctx, struct device *device,
 		const struct ripc__event *event);
-/* See upcalls.h, copy_came. */
+/* A copy of a short that was also multicast has come: its number in the stream, and the numbers
+ * that have come there. NULL: no stream of the partner will be heard. */
 struct numbers *ripc__heard_copy(struct partner *partner, const struct wire_packet *packet,
 		uint64_t *number);
 /* The partner was taken for gone: nothing of its streams is heard until it tells of them again. */
 void ripc__heard_lost(struct partner *partner);
-/* See upcalls.h, streams_move. */
+/* The streams of from to groups are those of to. */
 void ripc__heard_move(struct partner *from, struct partner *to);
 /* The partner's streams count at its peer; is_held false: they no longer do. */
 void ripc__heard_count(struct partner *partner, bool is_held);

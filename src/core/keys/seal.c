@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "core/base/base.h"
+#include "core/events.h"
 #include "core/objects.h"
-#include "core/upcalls.h"
 #include "internal.h"
 #include "ripc/ripc.h"
 #include "sealed.h"
@@ -76,7 +76,7 @@ static int dir_open(struct seal *seal)
 /* Rights may have ended or begun: what follows for partners, and when the next right ends. */
 static void rights_review(struct seal *seal)
 {
-	seal->ctx->up->rights_changed(seal->ctx);
+	ripc__rights_changed(seal->ctx);
 	ripc__grants_await_end(seal, ripc__grants_end_s(seal));
 }
 
@@ -162,7 +162,7 @@ static void look(void *owner, struct ripc__timer *timer)
 {
 	struct ripc_context *ctx = owner;
 
-	ctx->up->keys_reread(ctx);
+	ripc__reread_begin(ctx);
 	(void)ripc__grants_own(ctx->seal, &ctx->seal->dir); /* some may have expired */
 	rights_review(ctx->seal); /* the clock may have been set */
 	ripc__timer_set(&ctx->timers, timer, ctx->now_us + LOOK_US);

@@ -30,7 +30,7 @@ int ripc__seal_open(struct ripc_context *ctx);
 struct key_dir;
 /*
  * Uses what has been read from the directory (dir.h) again; once a minute a context asks for that
- * (core/upcalls.h). -ENOENT, -ENOMEM: all is as before, and why (KEY_WHY bytes) has a sentence.
+ * (core/events.h). -ENOENT, -ENOMEM: all is as before, and why (KEY_WHY bytes) has a sentence.
  */
 int ripc__seal_renew(struct ripc_context *ctx, struct key_dir *found, char *why);
 void ripc__seal_close(struct ripc_context *ctx); /* after the devices; without keys harmless */

@@ -9,11 +9,15 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "core/call/call.h"
+#include "core/call/watch.h"
+#include "core/group/fanout.h"
 #include "core/memory/pool.h"
 #include "core/objects.h"
 #include "core/partner/claim.h"
 #include "core/partner/partner.h"
-#include "core/upcalls.h"
+#include "core/send/order.h"
+#include "core/send/outgoing.h"
 #include "core/wire/wire.h"
 #include "mapped.h"
 #include "message.h"
@@ -197,13 +201,13 @@ void ripc__message_free(struct message *message)
 	if (message->home == MESSAGE_POOL)
 		ripc__message_free_pool(message);
 	else if (message->home == MESSAGE_OUTGOING)
-		message->ctx->up->sent_freed(message);
+		ripc__outgoing_freed(message);
 	else if (message->home == MESSAGE_CALL)
-		message->ctx->up->call_told(message);
+		ripc__call_told(message);
 	else if (message->home == MESSAGE_WATCH)
-		message->ctx->up->watch_told(message);
+		ripc__watch_told(message);
 	else if (message->home == MESSAGE_GROUP)
-		message->ctx->up->fanout_told(message);
+		ripc__fanout_told(message);
 	else
 		service_noticed(message);
 }
@@ -350,7 +354,7 @@ struct message *ripc__queue_pop(struct ripc_service *service)
 		ripc__share_release(partner, message->share, message->held);
 		message->partner = NULL;
 	} else if (service->ctx->n_gaps && message->home == MESSAGE_OUTGOING) {
-		service->ctx->up->sent_handed(message);
+		ripc__order_handed(message);
 	} else if (message->home == MESSAGE_WATCH || message->home == MESSAGE_BUILTIN) {
 		message = copy_own(message);
 	}
@@ -477,7 +481,7 @@ void ripc__ends_take(struct ripc_service *service, struct message *message)
 	list_remove(&message->node);
 	ripc__ends_remove(&service->ends, message->public.cookie);
 	if (ctx->n_gaps && message->home == MESSAGE_OUTGOING)
-		ctx->up->sent_handed(message);
+		ripc__order_handed(message);
 	ctx->changed = true; /* perhaps two threads have waited for the same end */
 }
 

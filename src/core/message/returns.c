@@ -21,7 +21,9 @@
 #include "core/partner/partner.h"
 #include "core/peer/devices.h"
 #include "core/peer/peer.h"
-#include "core/upcalls.h"
+#include "core/receive/incoming.h"
+#include "core/receive/short.h"
+#include "core/send/outgoing.h"
 #include "core/wire/wire.h"
 #include "message.h"
 #include "places.h"
@@ -326,6 +328,15 @@ bool ripc__answer_may_land(struct partner *partner, const struct wire_packet *pa
 	return false;
 }
 
+/* A reply was parked until its return buffers were closed; now it is input again. */
+static void parked_input(struct partner *partner, const struct wire_packet *packet)
+{
+	if (packet->h.type == WIRE_SHORT)
+		ripc__short_input(partner, packet);
+	else
+		ripc__incoming_announce(partner, packet);
+}
+
 static void come_again(struct partner *partner, const struct parked *parked)
 {
 	struct ripc_context *ctx = partner->service->ctx;
@@ -338,7 +349,7 @@ static void come_again(struct partner *partner, const struct parked *parked)
 	if (packet.h.type == WIRE_ANNOUNCE)
 		packet.announce.keys = parked->device == ripc__peer_device(ctx, partner->peer) ?
 			parked->keys : 0;
-	ctx->up->parked_comes(partner, &packet);
+	parked_input(partner, &packet);
 }
 
 void ripc__permit_fenced(uint64_t cookie)
@@ -354,7 +365,7 @@ void ripc__permit_fenced(uint64_t cookie)
 		permit->lent->permit = NULL;
 	permit->lent = NULL;
 	if (!list_empty(&permit->fence.node))
-		permit->ctx->up->fence_lifted(&permit->fence);
+		ripc__fence_lift(&permit->fence);
 	permit_free(permit);
 	if (parked)
 		come_again(partner, parked);

@@ -16,10 +16,12 @@
 
 #include "claim.h"
 #include "core/base/base.h"
+#include "core/call/watch.h"
 #include "core/peer/peer.h"
 #include "core/peer/timing.h"
 #include "core/resolve/resolver.h"
-#include "core/upcalls.h"
+#include "core/send/outgoing.h"
+#include "core/send/short.h"
 #include "core/wire/record.h"
 #include "core/wire/wire.h"
 #include "packet.h"
@@ -298,7 +300,7 @@ void ripc__claim_judge(struct partner *partner, const struct ripc__answer *answe
 	confirm(partner);
 	partner->proof = answer->proof;
 	ripc__route_answered(partner, answer);
-	partner->service->ctx->up->shorts_go(partner);
+	ripc__held_send(partner);
 }
 
 void ripc__claim_echoed(struct partner *partner, uint64_t nonce)
@@ -306,7 +308,7 @@ void ripc__claim_echoed(struct partner *partner, uint64_t nonce)
 	if (!partner->proving || partner->proving->nonce != nonce)
 		return;
 	confirm(partner);
-	partner->service->ctx->up->partner_ready(partner, false);
+	ripc__partner_ready(partner, false);
 }
 
 /* What was to go to it by its ID goes to whom the ID means now, or to nobody. */
@@ -314,7 +316,8 @@ static void pass_by(struct partner *partner)
 {
 	ripc__claim_forget(partner);
 	ripc__partner_unmake_current(partner);
-	partner->service->ctx->up->partner_passed_by(partner);
+	ripc__sends_pass_by(partner);
+	ripc__watch_lost(partner);
 }
 
 bool ripc__claim_denied(struct partner *partner)

@@ -19,11 +19,11 @@
 #include <string.h>
 
 #include "core/base/base.h"
+#include "core/events.h"
 #include "core/net/backend.h"
 #include "core/peer/peer.h"
 #include "core/peer/timing.h"
 #include "core/resolve/resolver.h"
-#include "core/upcalls.h"
 #include "core/wire/wire.h"
 #include "death.h"
 #include "packet.h"
@@ -410,7 +410,7 @@ static void settle(void *owner, struct ripc__timer *timer)
 	uint32_t at = 0;
 
 	(void)timer;
-	if (!ctx->up->ports_drain(ctx)) {
+	if (!ripc__ports_drain(ctx)) {
 		settle_later(ctx, ctx->now_us + 1); /* due when the reader that was woken is here */
 		return;
 	}

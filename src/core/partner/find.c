@@ -3,10 +3,13 @@
 #include <errno.h>
 
 #include "claim.h"
+#include "core/call/watch.h"
 #include "core/keys/sealed.h"
 #include "core/peer/peer.h"
 #include "core/resolve/resolver.h"
-#include "core/upcalls.h"
+#include "core/send/announce.h"
+#include "core/send/order.h"
+#include "core/send/outgoing.h"
 #include "core/wire/record.h"
 #include "death.h"
 #include "find.h"
@@ -109,7 +112,7 @@ static int partner_find(struct partner **partner, const struct ripc__answer *ans
 	error = ripc__partner_make_current(known);
 	if (error)
 		return error;
-	known->service->ctx->up->partner_merged(*partner, known);
+	ripc__sends_merge(*partner, known);
 	known->suspect = false;
 	ripc__partner_free(*partner);
 	*partner = known;
@@ -117,21 +120,26 @@ static int partner_find(struct partner **partner, const struct ripc__answer *ans
 	return 0;
 }
 
+/* The ID of the partner, of which only the ID was known, has no holder. */
+static void sends_lost(struct partner *partner, int status, uint64_t gone_us)
+{
+	ripc__outgoing_lost(partner, status, gone_us);
+	ripc__watch_lost(partner);
+}
+
 /* An answer for a partner that was only an ID so far. */
 static void resolving_answered(struct partner *partner, int status,
 		const struct ripc__answer *answer)
 {
-	struct ripc_context *ctx = partner->service->ctx;
-
 	status = ripc__death_reask(partner, status, &answer);
 	if (status == -EINPROGRESS)
 		return;
 	if (status || (status = partner_find(&partner, answer))) {
-		ctx->up->sends_lost(partner, status, UINT64_MAX);
+		sends_lost(partner, status, UINT64_MAX);
 		ripc__partner_free(partner);
 		return;
 	}
-	ctx->up->partner_ready(partner, false);
+	ripc__partner_ready(partner, false);
 }
 
 /* An answer for a partner of whom we heard that it moved, or only by its own hello. */
@@ -142,9 +150,9 @@ static void suspect_resolved(struct partner *partner, int status,
 
 	ripc__claim_answered(partner, status, answer);
 	if (partner->resolved && ripc__map_get(&service->partners, partner->id) == partner)
-		service->ctx->up->partner_ready(partner, false);
+		ripc__partner_ready(partner, false);
 	else
-		service->ctx->up->longs_go(partner);
+		ripc__outgoing_advance(partner);
 }
 
 /* It is silent, and the resolver names another one. */

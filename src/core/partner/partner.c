@@ -8,13 +8,22 @@
 #include "claim.h"
 #include "core/base/base.h"
 #include "core/base/budget.h"
+#include "core/call/call.h"
+#include "core/call/watch.h"
+#include "core/events.h"
+#include "core/group/heard.h"
 #include "core/keys/sealed.h"
 #include "core/memory/pool.h"
+#include "core/message/queue.h"
+#include "core/message/returns.h"
 #include "core/objects.h"
 #include "core/peer/peer.h"
 #include "core/peer/share.h"
+#include "core/receive/incoming.h"
 #include "core/resolve/resolver.h"
-#include "core/upcalls.h"
+#include "core/send/announce.h"
+#include "core/send/outgoing.h"
+#include "core/send/short.h"
 #include "core/wire/wire.h"
 #include "guess.h"
 #include "partner.h"
@@ -261,7 +270,7 @@ void ripc__pair_inherit(struct partner *partner)
 	replies_join(partner, other);
 	if (partner->in_passed < other->in_passed)
 		partner->in_passed = other->in_passed;
-	partner->service->ctx->up->streams_move(other, partner);
+	ripc__heard_move(other, partner);
 	other->token_own = 0; /* no hello is taken for one of it any more */
 }
 
@@ -409,6 +418,15 @@ void ripc__partner_greeted(struct partner *partner, const struct wire_packet *pa
 	partner->state = PARTNER_READY;
 }
 
+void ripc__partner_ready(struct partner *partner, bool forgot)
+{
+	if (forgot)
+		ripc__outgoing_again(partner, true, ripc__partner_may_repeat(partner));
+	ripc__held_send(partner);
+	ripc__outgoing_advance(partner);
+	ripc__watch_ready(partner);
+}
+
 void ripc__partner_hello(struct partner *partner, const struct wire_packet *packet)
 {
 	bool forgot = partner->token_out && partner->token_out != packet->hello.token;
@@ -418,7 +436,7 @@ void ripc__partner_hello(struct partner *partner, const struct wire_packet *pack
 		return;
 	}
 	ripc__partner_greeted(partner, packet);
-	partner->service->ctx->up->partner_ready(partner, forgot);
+	ripc__partner_ready(partner, forgot);
 }
 
 bool ripc__partner_may_repeat(struct partner *partner)
@@ -463,7 +481,7 @@ void ripc__partner_aborted(struct partner *partner)
 		return; /* nothing is told twice */
 	ripc__log(partner->service->ctx, RIPC_LOG_WARN, "service %016llx speaks another version of "
 		"the protocol: sends to it fail", (unsigned long long)partner->id);
-	partner->service->ctx->up->sends_fail(partner, -EPROTONOSUPPORT);
+	ripc__sends_fail(partner, -EPROTONOSUPPORT);
 }
 
 /* A partner that is asked again and again refuses each time; the log is told seldom. */
@@ -519,7 +537,7 @@ void ripc__partner_refused(struct partner *partner, bool is_hello)
 	if (!ripc__has_outgoing(partner) && !partner->held)
 		return;
 	say_refused(partner);
-	partner->service->ctx->up->sends_fail(partner, -EACCES);
+	ripc__sends_fail(partner, -EACCES);
 }
 
 size_t ripc__partners_bytes(struct ripc_context *ctx)
@@ -533,7 +551,7 @@ size_t ripc__partners_bytes(struct ripc_context *ctx)
 	list_for_each(node, &ctx->partners) {
 		struct partner *partner = list_entry(node, struct partner, node);
 
-		bytes += sizeof(*partner) + ctx->up->waiting_bytes(partner) +
+		bytes += sizeof(*partner) + ripc__held_bytes(partner) +
 			(partner->replies ? sizeof(*partner->replies) : 0);
 		for_each_row(longs, partner)
 			bytes += longs->reasons ? LONGS_MAX : 0;
@@ -760,7 +778,7 @@ struct partner *ripc__partner_alloc(struct ripc_service *service, uint64_t id)
 	handle_draw(partner);
 	list_append(&ctx->partners, &partner->node);
 	if (ctx->stats.partners++ == 0)
-		ctx->up->first_partner(ctx);
+		ripc__wake_for_sweep(ctx);
 	RIPC__PROBE(partner_born, service->id, id, ctx->incarnation, ctx->stats.partners);
 	return partner;
 }
@@ -786,12 +804,42 @@ static void partner_free_alone(struct partner *partner)
 	free(partner);
 }
 
+static void received_forget(struct partner *partner)
+{
+	while (!list_empty(&partner->incoming))
+		ripc__incoming_forget(list_entry(partner->incoming.next, struct incoming, node));
+	ripc__offers_forget(partner);
+	ripc__permits_leave(partner);
+	ripc__held_drop(partner, true);
+}
+
+/* The partner has been gone since gone_us. */
+static void messages_lost(struct partner *partner, int status, uint64_t gone_us)
+{
+	received_forget(partner);
+	ripc__heard_lost(partner);
+	ripc__outgoing_lost(partner, status, gone_us);
+	ripc__calls_lost(partner);
+	ripc__watch_lost(partner);
+}
+
+/* The partner is about to be freed; nothing is being sent to it. */
+static void messages_forget(struct partner *partner)
+{
+	received_forget(partner);
+	ripc__heard_forget(partner);
+	ripc__corked_forget(partner);
+	ripc__calls_lost(partner);
+	if (partner->peer)
+		ripc__watch_lost(partner);
+}
+
 void ripc__partner_free(struct partner *partner)
 {
 	struct ripc_context *ctx = partner->service->ctx;
 
 	ripc__claim_forget(partner);
-	ctx->up->partner_forgotten(partner);
+	messages_forget(partner);
 	ripc__partner_unmake_current(partner);
 	if (partner->peer) {
 		pair_remove(partner);
@@ -800,15 +848,28 @@ void ripc__partner_free(struct partner *partner)
 	partner_free_alone(partner);
 }
 
+/* The partner goes to another peer: its unread messages and its streams count there. */
+static void shares_release(struct partner *partner)
+{
+	ripc__unread_release(partner);
+	ripc__heard_count(partner, false);
+}
+
+static void shares_hold(struct partner *partner)
+{
+	ripc__unread_hold(partner);
+	ripc__heard_count(partner, true);
+}
+
 /* Takes over the caller's reference. */
 void ripc__partner_to_peer(struct partner *partner, struct peer *peer)
 {
 	struct ripc_context *ctx = partner->service->ctx;
 	struct peer *old = partner->peer;
 
-	ctx->up->shares_release(partner);
+	shares_release(partner);
 	partner->peer = peer;
-	ctx->up->shares_hold(partner);
+	shares_hold(partner);
 	ripc__peer_put(ctx, old);
 	partner->known = false;
 	(void)ripc__rights_judge(partner);
@@ -875,7 +936,7 @@ void ripc__partner_lost(struct partner *partner, int status, uint64_t gone_us)
 	partner->dead = true;
 	partner->challenged = false;
 	RIPC__PROBE(partner_dead, partner->service->id, partner->id, partner->incarnation, status);
-	partner->service->ctx->up->partner_lost(partner, status, gone_us);
+	messages_lost(partner, status, gone_us);
 }
 
 /* The slot just taken back is free, so that this cannot fail. */

@@ -363,4 +363,7 @@ enum place {
 /* Our token has come back from the partner: its trial ends. */
 void ripc__crowd_proven(struct partner *partner);
 
+/* The partner can be sent to; forgot: it does not know what was sent to it before. */
+void ripc__partner_ready(struct partner *partner, bool forgot);
+
 #endif

@@ -14,13 +14,16 @@
 
 #include "claim.h"
 #include "core/base/base.h"
+#include "core/events.h"
 #include "core/keys/sealed.h"
 #include "core/net/backend.h"
 #include "core/objects.h"
 #include "core/peer/peer.h"
 #include "core/resolve/resolver.h"
-#include "core/upcalls.h"
+#include "core/send/outgoing.h"
+#include "core/send/short.h"
 #include "core/wire/wire.h"
+#include "death.h"
 #include "packet.h"
 #include "partner.h"
 #include "roam.h"
@@ -112,7 +115,7 @@ static struct partner *spokesman(struct ripc_context *ctx, const struct peer *pe
 	return found;
 }
 
-void ripc__follow_end(struct ripc_context *ctx, struct peer *peer)
+static void follow_end(struct ripc_context *ctx, struct peer *peer)
 {
 	struct follow *follow = peer->follow;
 
@@ -222,7 +225,7 @@ static void follow_fire(void *owner, struct ripc__timer *timer)
 	struct partner *partner = spokesman(ctx, peer);
 
 	if (!partner || follow->n_asked == ASKED_MAX) {
-		ripc__follow_end(ctx, peer);
+		follow_end(ctx, peer);
 		return;
 	}
 	if (follow->n_asked++ == 0 || follow->wait_us >= SEEK_US)
@@ -339,14 +342,14 @@ static bool follow_echoed(struct partner *partner, uint64_t nonce, struct device
 		return false;
 	if (ripc__peer_device(ctx, peer) == device &&
 			device->ops->route.matches(device->port, peer->route, from)) {
-		ripc__follow_end(ctx, peer);
+		follow_end(ctx, peer);
 		return false;
 	}
 	if (!peer->follow->n_asked || !is_named(partner, device, from) ||
 			ripc__route_change(ctx, peer, device, from))
 		return false;
 	peer->failed &= (uint8_t)~(1u << peer->device);
-	ripc__follow_end(ctx, peer);
+	follow_end(ctx, peer);
 	return true;
 }
 
@@ -485,7 +488,7 @@ struct candidate {
 	struct ripc__addr addr;
 };
 
-void ripc__candidate_free(struct peer *peer)
+static void candidate_free(struct peer *peer)
 {
 	free(peer->candidate);
 	peer->candidate = NULL;
@@ -504,12 +507,20 @@ bool ripc__route_is_lost(const struct partner *partner)
 	return peer && peer->broken && ctx->devices[peer->device].attr.caps & RIPC_CAP_RELIABLE;
 }
 
+/* The partner has another route, or its route is open now. */
+static void route_ready(struct partner *partner)
+{
+	ripc__held_send(partner);
+	ripc__outgoing_hasten(partner);
+	ripc__outgoing_advance(partner);
+}
+
 /* What had to wait for the route. */
 static void go_on(struct partner *partner)
 {
 	if (partner->peer->opening)
 		return;
-	partner->service->ctx->up->route_ready(partner);
+	route_ready(partner);
 }
 
 /* With keys the record may be forged: no route is led to another member than it led to before. */
@@ -607,7 +618,7 @@ void ripc__route_opened(struct ripc_context *ctx, struct device *device,
 			ripc__route_failed(ctx, peer, event->status);
 	}
 	if (ctx->seal && event->from)
-		ctx->up->handshake_ended(ctx, device, event);
+		ripc__handshake_ended(ctx, device, event);
 	if (event->from && event->status == 0)
 		routes_go_on(ctx, device, event);
 }
@@ -716,7 +727,7 @@ bool ripc__route_proven(struct partner *partner, uint64_t nonce, struct device *
 	struct candidate *candidate = peer->candidate;
 
 	if (follow_echoed(partner, nonce, device, from)) {
-		ripc__candidate_free(peer);
+		candidate_free(peer);
 		route_taken(ctx, peer);
 		return true;
 	}
@@ -727,8 +738,8 @@ bool ripc__route_proven(struct partner *partner, uint64_t nonce, struct device *
 	if (ripc__route_change(ctx, peer, device, from))
 		return false;
 	peer->failed &= (uint8_t)~(1u << peer->device);
-	ripc__candidate_free(peer);
-	ripc__follow_end(ctx, peer);
+	candidate_free(peer);
+	follow_end(ctx, peer);
 	route_taken(ctx, peer);
 	return true;
 }
@@ -785,4 +796,18 @@ void ripc__routes_retry(struct ripc_context *ctx)
 			ctx->retry_us = next_us;
 	}
 	ctx->walking = false;
+}
+
+/* ---- peers ------------------------------------------------------------------------------- */
+
+void ripc__peer_met(struct ripc_context *ctx, struct peer *peer)
+{
+	ripc__death_watch(ctx, peer->context);
+}
+
+void ripc__peer_left(struct ripc_context *ctx, struct peer *peer)
+{
+	candidate_free(peer);
+	follow_end(ctx, peer);
+	ripc__inquiry_end(ctx, peer);
 }

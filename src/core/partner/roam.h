@@ -32,8 +32,6 @@ void ripc__peer_moved(struct partner *partner, struct device *device,
 /* An answer to an echo came. True: the answer proves a new route, and the peer takes that route. */
 bool ripc__route_proven(struct partner *partner, uint64_t nonce, struct device *device,
 		const struct ripc__addr *from);
-/* Forgets a route that is being proven. */
-void ripc__candidate_free(struct peer *peer);
 
 /* ---- follow ------------------------------------------------------------------------------ */
 
@@ -65,7 +63,6 @@ bool ripc__follow_seeks(const struct partner *partner);
  * token of our echo. False: it does not count.
  */
 bool ripc__follow_denied(struct partner *partner, const struct wire_packet *packet);
-void ripc__follow_end(struct ripc_context *ctx, struct peer *peer);
 /* A message is about to be sent: the partners that are in use are looked at until they are idle. */
 void ripc__follow_use(struct ripc_context *ctx);
 /* Addresses or interfaces of this host have changed: partners and askers learn of that. */

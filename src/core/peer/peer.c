@@ -9,10 +9,10 @@
 #include <string.h>
 #include <strings.h>
 
+#include "core/events.h"
 #include "core/keys/sealed.h"
 #include "core/net/backend.h"
 #include "core/resolve/resolver.h"
-#include "core/upcalls.h"
 #include "core/wire/record.h"
 #include "core/wire/wire.h"
 #include "peer.h"
@@ -179,7 +179,7 @@ int ripc__peer_get(struct ripc_context *ctx, uint8_t device_index, uint64_t cont
 		peer_free(ctx, peer);
 		return -ENOMEM;
 	}
-	ctx->up->peer_met(ctx, peer);
+	ripc__peer_met(ctx, peer);
 	*peer_out = peer;
 	return 0;
 }
@@ -191,7 +191,7 @@ void ripc__peer_put(struct ripc_context *ctx, struct peer *peer)
 		return;
 	ripc__map_remove(&ctx->peers, peer->key);
 	ripc__resolver_unwatch(ctx->resolver, peer->context);
-	ctx->up->peer_left(ctx, peer);
+	ripc__peer_left(ctx, peer);
 	peer_free(ctx, peer);
 }
 

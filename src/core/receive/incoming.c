@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "core/base/base.h"
+#include "core/call/call.h"
 #include "core/memory/pool.h"
 #include "core/message/mapped.h"
 #include "core/message/message.h"
@@ -19,7 +20,6 @@
 #include "core/peer/share.h"
 #include "core/peer/timing.h"
 #include "core/peer/window.h"
-#include "core/upcalls.h"
 #include "core/wire/wire.h"
 #include "incoming.h"
 #include "internal.h"
@@ -200,7 +200,7 @@ static bool is_reply(struct partner *partner, const struct wire_packet *packet)
 	if (!packet->replies || packet->call.kind == WIRE_CALL_ASKS)
 		return false;
 	if (wire_is_answer(packet))
-		return partner->service->ctx->up->call_is_open(partner, packet->replies);
+		return ripc__call_is_open(partner, packet->replies);
 	lent = ripc__lent_for(partner, packet);
 	return lent && fits(lent, packet);
 }
@@ -243,7 +243,7 @@ static void deliver(struct partner *partner, const struct wire_packet *announce,
 	if (message->public.kind == RIPC_REPLY) {
 		if (large)
 			ripc__share_release(partner, SHARE_REPLIES, *large);
-		partner->service->ctx->up->answer_came(partner, message);
+		ripc__answer_came(partner, message);
 		return;
 	}
 	ripc__service_deliver(partner, message, large, announce ? ripc__whole_bytes(announce) : 0);
@@ -350,7 +350,7 @@ static void deliver_whole(struct partner *partner, const struct wire_packet *pac
 static bool is_awaited(struct partner *partner, const struct wire_packet *packet)
 {
 	struct ripc_context *ctx = partner->service->ctx;
-	bool awaited = ctx->up->call_is_open(partner, packet->replies);
+	bool awaited = ripc__call_is_open(partner, packet->replies);
 
 	ctx->stats.replies_late += !awaited;
 	return awaited;
@@ -600,7 +600,7 @@ static bool refuse_unwanted(struct incoming *incoming)
 	struct ripc_context *ctx = context_of(incoming);
 
 	if (incoming->share != SHARE_REPLIES ||
-			ctx->up->call_is_open(partner, incoming->message->public.reply))
+			ripc__call_is_open(partner, incoming->message->public.reply))
 		return false;
 	ctx->stats.replies_late++;
 	ripc__incoming_refuse(incoming, -ECANCELED, true);

@@ -2,13 +2,14 @@
 /* Short messages that come: each is delivered at most once (protocol.md, numbers). */
 #include <string.h>
 
+#include "core/call/call.h"
+#include "core/group/heard.h"
 #include "core/message/message.h"
 #include "core/message/queue.h"
 #include "core/message/returns.h"
 #include "core/objects.h"
 #include "core/partner/partner.h"
 #include "core/partner/rights.h"
-#include "core/upcalls.h"
 #include "core/wire/wire.h"
 #include "short.h"
 #include "util/hash/crc32c.h"
@@ -83,7 +84,6 @@ static inline void sign(struct partner *partner, struct message *message, uint32
 static void deliver(struct partner *partner, const struct wire_packet *packet,
 		struct message *message)
 {
-	struct ripc_service *service = partner->service;
 	struct lent *lent = ripc__lent_for(partner, packet);
 
 	if (lent)
@@ -93,7 +93,7 @@ static void deliver(struct partner *partner, const struct wire_packet *packet,
 	if (packet->call.kind)
 		ripc__message_is_call(message, packet);
 	if (message->public.kind == RIPC_REPLY)
-		service->ctx->up->answer_came(partner, message);
+		ripc__answer_came(partner, message);
 	else
 		ripc__service_deliver(partner, message, NULL,
 			sizeof(*message) + packet->payload_len);
@@ -128,7 +128,7 @@ static bool is_new_in_stream(struct partner *partner, const struct wire_packet *
 {
 	struct ripc_context *ctx = partner->service->ctx;
 	uint64_t number;
-	struct numbers *numbers = ctx->up->copy_came(partner, packet, &number);
+	struct numbers *numbers = ripc__heard_copy(partner, packet, &number);
 
 	return !numbers || number_is_new(&ctx->stats, numbers, number);
 }

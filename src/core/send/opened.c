@@ -17,7 +17,6 @@
 #include "core/net/backend.h"
 #include "core/partner/partner.h"
 #include "core/peer/peer.h"
-#include "core/upcalls.h"
 #include "core/wire/wire.h"
 #include "opened.h"
 #include "order.h"
@@ -212,7 +211,7 @@ void ripc__opened_fenced(uint64_t cookie)
 
 	if (--opened->n_fencing > 0)
 		return;
-	opened->fence.outgoing->message.ctx->up->fence_lifted(&opened->fence);
+	ripc__fence_lift(&opened->fence);
 	free(opened);
 }
 

@@ -15,6 +15,8 @@
 
 #include "announce.h"
 #include "core/base/base.h"
+#include "core/call/call.h"
+#include "core/group/fanout.h"
 #include "core/memory/pool.h"
 #include "core/message/mapped.h"
 #include "core/message/message.h"
@@ -30,7 +32,6 @@
 #include "core/peer/peer.h"
 #include "core/peer/timing.h"
 #include "core/resolve/resolver.h"
-#include "core/upcalls.h"
 #include "core/wire/wire.h"
 #include "internal.h"
 #include "opened.h"
@@ -178,9 +179,9 @@ static void report(struct outgoing *outgoing)
 	if (is_ours(outgoing) && !outgoing->held)
 		drop_given(outgoing);
 	if (outgoing->asked_by)
-		context_of(outgoing)->up->question_ended(outgoing);
+		ripc__question_ended(outgoing);
 	else if (outgoing->delivery)
-		context_of(outgoing)->up->delivery_ended(outgoing);
+		ripc__delivery_ended(outgoing);
 	public->kind = nowait ? RIPC_COMPLETION : RIPC_NOTICE;
 	public->outcome = outgoing->outcome;
 	public->status = nowait ? outgoing->status : 0;
@@ -862,7 +863,7 @@ static void outgoing_fire(void *owner, struct ripc__timer *timer)
 	}
 	if (outgoing->delivery && ctx->now_us - outgoing->heard_us >=
 			ripc__silence_of_route_us(ctx))
-		ctx->up->delivery_silent(outgoing);
+		ripc__delivery_silent(outgoing);
 	if (outgoing->announced && ctx->now_us - outgoing->heard_us >= ripc__rto_most_us(ctx))
 		ripc__hint_silent(partner, ctx->now_us - outgoing->heard_us);
 	if (must_ask(outgoing) && ctx->now_us >= cancel_at(outgoing)) {

@@ -21,7 +21,6 @@
 #include "core/peer/moves.h"
 #include "core/peer/peer.h"
 #include "core/peer/timing.h"
-#include "core/upcalls.h"
 #include "core/wire/wire.h"
 #include "opened.h"
 #include "order.h"
@@ -338,12 +337,11 @@ void ripc__writes_post(struct ripc_context *ctx)
 /* The fence outlives the registrations, as what was given goes home with it. */
 static void end_left(struct writing *writing)
 {
-	const struct upcalls *up = writing->ctx->up;
 	struct fence fence = {.outgoing = writing->fence.outgoing};
 
 	list_init(&fence.node);
 	writing_free(writing);
-	up->fence_lifted(&fence);
+	ripc__fence_lift(&fence);
 }
 
 void ripc__write_ended(struct ripc_context *ctx, uint64_t cookie, int status)
