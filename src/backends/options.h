@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of backends share: no other room includes this. */
+/* The options of backends that need a foreign library: known also where they are not built in. */
 #ifndef RIPC_BACKENDS_OPTIONS_H
 #define RIPC_BACKENDS_OPTIONS_H
 

@@ -13,7 +13,7 @@ struct peer;
 struct ripc__event;
 struct ripc_context;
 
-/* peer/peer.c to partner/roam.c: the peer is in ctx->peers, and has no partner yet. */
+/* peer/peer.c to partner/roam.c: the peer is in ctx->peers.all, and has no partner yet. */
 void ripc__peer_met(struct ripc_context *ctx, struct peer *peer);
 /* peer/peer.c to partner/roam.c: the last partner of the peer has left it. */
 void ripc__peer_left(struct ripc_context *ctx, struct peer *peer);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of util share: no other room includes this. */
+/* Numbers and bytes from text. */
 #ifndef RIPC_UTIL_TEXT_H
 #define RIPC_UTIL_TEXT_H
 

@@ -145,9 +145,10 @@ static void take(struct partner_process *process, struct ripc_msg *msg)
 
 static struct shm_port *find_port(const struct ripc_context *ctx)
 {
-	for (uint32_t i = 0; i < ctx->n_devices; i++) {
-		if (strcmp(ctx->devices[i].ops->name, "shm") == 0)
-			return ctx->seal ? inner_port(ctx->devices[i].port) : ctx->devices[i].port;
+	for (uint32_t i = 0; i < ctx->peers.n_devices; i++) {
+		if (strcmp(ctx->peers.devices[i].ops->name, "shm") == 0)
+			return ctx->seal ? inner_port(ctx->peers.devices[i].port) :
+			ctx->peers.devices[i].port;
 	}
 	return NULL;
 }

@@ -233,7 +233,7 @@ static int serve(struct ripc_service *svc, int partner)
 static void victim_name(const struct ripc_context *ctx, char text[2 * SHM_NAME_LEN + 1])
 {
 	for (int i = 0; i < SHM_NAME_LEN; i++)
-		sprintf(text + 2 * i, "%02x", ctx->devices[0].blob[8 + i]);
+		sprintf(text + 2 * i, "%02x", ctx->peers.devices[0].blob[8 + i]);
 }
 
 static void read_said(int fd, const char *format, unsigned long long *a, unsigned long long *b)

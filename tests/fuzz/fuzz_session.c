@@ -572,8 +572,8 @@ static void check_empty(const struct session *session)
 	CLAIM(stats.partners == 0 && stats.services == 0);
 	CLAIM(stats.granted_bytes == 0);
 	for (uint32_t i = 0; i < SHARES; i++)
-		CLAIM(session->ctx->held[i] == 0);
-	CLAIM(session->ctx->n_busy == 0 && session->ctx->n_timers ==
+		CLAIM(session->ctx->peers.held[i] == 0);
+	CLAIM(session->ctx->loop.n_busy == 0 && session->ctx->loop.n_timers ==
 		DEATH_TIMERS + HINT_TIMERS + FOLLOW_TIMERS);
 	CLAIM(stats.pool_used_bytes == 0);
 	CLAIM(session->peers_open == 0);

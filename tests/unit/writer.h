@@ -25,8 +25,8 @@ static inline void writer_open(struct lone *lone, uint32_t caps)
 /* The route to the partner goes by another device from now on. */
 static inline void move(struct lone *lone, uint8_t device)
 {
-	lone->ctx->devices[1] = lone->ctx->devices[0];
-	list_for_each(node, &lone->ctx->partners)
+	lone->ctx->peers.devices[1] = lone->ctx->peers.devices[0];
+	list_for_each(node, &lone->ctx->partners.all)
 		list_entry(node, struct partner, node)->peer->device = device;
 }
 

@@ -57,7 +57,7 @@ static void say_no_memory(struct ripc_context *ctx, struct ripc__pool *pool, siz
 {
 	struct ripc__pool_stats stats;
 
-	if (atomic_exchange_explicit(&ctx->said_no_memory, true, memory_order_relaxed))
+	if (atomic_exchange_explicit(&ctx->self.said_no_memory, true, memory_order_relaxed))
 		return;
 	ripc__pool_stats(pool, &stats);
 	ripc__log(ctx, RIPC_LOG_WARN, "no memory for a buffer of %zu bytes: the pool may take at "
@@ -105,7 +105,7 @@ int ripc_buf_ref(struct ripc_context *ctx, void *buf)
 
 	if (error)
 		return error;
-	atomic_store_explicit(&ctx->has_refs, true, memory_order_relaxed);
+	atomic_store_explicit(&ctx->messages.has_refs, true, memory_order_relaxed);
 	error = ripc__pool_ref(pool, buf);
 	if (error != -EINVAL)
 		return error;
@@ -177,7 +177,7 @@ static size_t count_held(struct ripc_context *ctx)
 {
 	size_t n = 0;
 
-	list_for_each(node, &ctx->ended)
+	list_for_each(node, &ctx->sends.ended)
 		n += list_entry(node, struct outgoing, node)->held;
 	return n;
 }
@@ -190,7 +190,7 @@ static int collect(struct ripc_context *ctx, struct ripc_holder **holders, size_
 
 	if (!all)
 		return -ENOMEM;
-	list_for_each(node, &ctx->ended) {
+	list_for_each(node, &ctx->sends.ended) {
 		const struct outgoing *outgoing = list_entry(node, struct outgoing, node);
 
 		if (outgoing->held)
@@ -303,7 +303,7 @@ static bool mark_places(struct cancelled *of, const struct message *message)
 
 static struct incoming *marked_incoming(struct cancelled *of)
 {
-	list_for_each(node, &of->svc->ctx->partners) {
+	list_for_each(node, &of->svc->ctx->partners.all) {
 		struct partner *partner = list_entry(node, struct partner, node);
 
 		if (partner->service != of->svc)
@@ -323,7 +323,7 @@ static bool marked_lingering(struct cancelled *of)
 {
 	bool any = false;
 
-	list_for_each(node, &of->svc->ctx->lingering) {
+	list_for_each(node, &of->svc->ctx->receives.lingering) {
 		const struct reading *reading = list_entry(node, struct reading, node);
 
 		if (reading->service == of->svc)

@@ -103,10 +103,10 @@ static int string_take(struct ripc_context *ctx, int at, const char **field, con
 	*field = NULL;
 	if (!value || !*value)
 		return 0;
-	ctx->strings[at] = strdup(value);
-	if (!ctx->strings[at])
+	ctx->self.strings[at] = strdup(value);
+	if (!ctx->self.strings[at])
 		return -ENOMEM;
-	*field = ctx->strings[at];
+	*field = ctx->self.strings[at];
 	return 0;
 }
 
@@ -138,12 +138,12 @@ static int keys_fix(struct ripc_context *ctx)
 	free(here);
 	if (len < 0)
 		return -ENOMEM;
-	free(ctx->strings[4]);
-	ctx->cfg.keys = ctx->strings[4] = path;
+	free(ctx->self.strings[4]);
+	ctx->cfg.keys = ctx->self.strings[4] = path;
 	return 0;
 }
 
-/* "a=b,c=d" becomes "a\0b\0c\0d\0\0" in ctx->options. */
+/* "a=b,c=d" becomes "a\0b\0c\0d\0\0" in ctx->self.options. */
 static int options_split(struct ripc_context *ctx)
 {
 	const char *text = ctx->cfg.options ? ctx->cfg.options : "";
@@ -163,7 +163,7 @@ static int options_split(struct ripc_context *ctx)
 	}
 	if (len > 0 && !has_value)
 		goto err_free_copy;
-	ctx->options = copy;
+	ctx->self.options = copy;
 	return 0;
 err_free_copy:
 	free(copy);
@@ -175,7 +175,7 @@ err_free_copy:
 static const char *config_option(void *arg, const char *name)
 {
 	struct ripc_context *ctx = arg;
-	const char *at = ctx->options;
+	const char *at = ctx->self.options;
 
 	while (at && *at) {
 		const char *value = at + strlen(at) + 1;
@@ -229,7 +229,7 @@ static int options_check(struct ripc_context *ctx)
 	char why[OPTION_WHY];
 	int error = 0;
 
-	for (const char *at = ctx->options; at && *at;) {
+	for (const char *at = ctx->self.options; at && *at;) {
 		const char *value = at + strlen(at) + 1;
 
 		if (ripc__option_check(ripc__options, at, value, why)) {
@@ -371,13 +371,13 @@ static void fill_addresses(struct ripc_context *ctx, struct wire_record *record)
 {
 	uint32_t n = 0;
 
-	for (uint32_t i = 0; i < ctx->n_devices; i++) {
-		struct device *device = &ctx->devices[i];
+	for (uint32_t i = 0; i < ctx->peers.n_devices; i++) {
+		struct device *device = &ctx->peers.devices[i];
 		int len = device->ops->net.address(device->port, device->blob);
 
 		if (len > 0)
 			device->blob_len = len;
-		else if (n > 0 || i + 1 < ctx->n_devices)
+		else if (n > 0 || i + 1 < ctx->peers.n_devices)
 			continue;
 		record->addrs[n].backend = device->ops->id;
 		record->addrs[n].len = (uint8_t)device->blob_len;
@@ -389,7 +389,7 @@ static void fill_addresses(struct ripc_context *ctx, struct wire_record *record)
 static int owner_record(void *arg, uint64_t id, struct wire_record *record)
 {
 	struct ripc_context *ctx = arg;
-	struct ripc_service *service = ripc__map_get(&ctx->services_by_id, id);
+	struct ripc_service *service = ripc__map_get(&ctx->services.by_id, id);
 
 	if (!service || service->draining || service->closing)
 		return -ENOENT;
@@ -406,7 +406,7 @@ static uint32_t owner_ids(void *arg, uint64_t *ids, uint32_t max)
 	struct ripc_context *ctx = arg;
 	uint32_t n = 0;
 
-	list_for_each(node, &ctx->services) {
+	list_for_each(node, &ctx->services.all) {
 		const struct ripc_service *service = list_entry(node, struct ripc_service, node);
 
 		if (service->draining || service->publishing)
@@ -427,7 +427,7 @@ static void owner_gathered(void *arg, uint64_t group)
 {
 	struct ripc_context *ctx = arg;
 
-	ctx->changed = true;
+	ctx->loop.changed = true;
 	ripc__group_gathered(ctx, group);
 	ripc__fanouts_gathered(ctx, group);
 }
@@ -435,19 +435,19 @@ static void owner_gathered(void *arg, uint64_t group)
 static void owner_published(void *arg, uint64_t id, int status)
 {
 	struct ripc_context *ctx = arg;
-	struct ripc_service *service = ripc__map_get(&ctx->services_by_id, id);
+	struct ripc_service *service = ripc__map_get(&ctx->services.by_id, id);
 
 	if (!service)
 		return;
 	service->publishing = false;
 	service->publish_status = status;
-	ctx->changed = true;
+	ctx->loop.changed = true;
 }
 
 static void owner_conflict(void *arg, uint64_t id, uint64_t incarnation)
 {
 	struct ripc_context *ctx = arg;
-	struct ripc_service *service = ripc__map_get(&ctx->services_by_id, id);
+	struct ripc_service *service = ripc__map_get(&ctx->services.by_id, id);
 
 	if (!service || service->incarnation == incarnation)
 		return;
@@ -519,7 +519,7 @@ static int resolver_open(struct ripc_context *ctx)
 		.stranger = owner_stranger,
 	};
 
-	return ripc__resolver_open(&owner, &ctx->host, ctx->env.sources, &ctx->resolver);
+	return ripc__resolver_open(&owner, &ctx->peers.host, ctx->env.sources, &ctx->resolver);
 }
 
 /* ---- open and close ---------------------------------------------------------------------- */
@@ -534,11 +534,11 @@ static int process_open(struct ripc_context *ctx)
 
 	if (page == MAP_FAILED)
 		return -ENOMEM;
-	ctx->process = page;
+	ctx->self.process = page;
 	if (madvise(page, 4096, MADV_WIPEONFORK) == 0 && ripc__memory_heeds_advice(page))
-		*ctx->process = PROCESS_THIS;
+		*ctx->self.process = PROCESS_THIS;
 	else
-		*ctx->process = (uint32_t)getpid();
+		*ctx->self.process = (uint32_t)getpid();
 	return 0;
 }
 
@@ -546,45 +546,45 @@ static void lists_init(struct ripc_context *ctx)
 {
 	uint64_t seed = ripc__nonce(ctx);
 
-	list_init(&ctx->services);
-	list_init(&ctx->ended_services);
-	list_init(&ctx->partners);
-	list_init(&ctx->acks);
-	list_init(&ctx->on_trial);
-	list_init(&ctx->spares);
-	ctx->retry_us = UINT64_MAX;
-	list_init(&ctx->granted);
-	list_init(&ctx->ungranted);
-	list_init(&ctx->ended);
-	list_init(&ctx->readings);
-	list_init(&ctx->lingering);
-	list_init(&ctx->mapped);
-	list_init(&ctx->permits);
-	list_init(&ctx->offers);
-	list_init(&ctx->writings);
-	list_init(&ctx->fanouts);
-	list_init(&ctx->kept);
-	list_init(&ctx->heard);
-	ctx->many_least = MANY_LEAST;
-	ripc__map_init(&ctx->heard_by_sender, seed);
-	list_init(&ctx->waiters);
-	list_init(&ctx->listers);
-	ripc__map_init(&ctx->services_by_incarnation, seed);
-	ripc__map_init(&ctx->services_by_id, seed);
-	ripc__map_init(&ctx->partners_by_pair, seed);
-	ripc__map_init(&ctx->partners_by_id, seed);
-	list_init(&ctx->told_calls);
-	list_init(&ctx->spare_calls);
-	list_init(&ctx->watching.services);
-	list_init(&ctx->watching.left);
-	ripc__map_init(&ctx->peers, seed);
-	ripc__map_init(&ctx->hosts, seed);
-	ripc__timers_init(&ctx->timers);
-	ripc__bucket_init(&ctx->strangers, STRANGERS_PER_SECOND, STRANGERS_AT_ONCE);
-	ripc__bucket_init(&ctx->words, WORDS_PER_SECOND, WORDS_AT_ONCE);
-	ripc__bucket_init(&ctx->rechecks, RECHECKS_PER_SECOND, RECHECKS_PER_SECOND);
-	ctx->now_us = ctx->closed_floor_us = ctx->env.now_us(ctx->env.arg);
-	ctx->has_ticks = ctx->env.now_us == ripc__real_now_us;
+	list_init(&ctx->services.all);
+	list_init(&ctx->services.ended);
+	list_init(&ctx->partners.all);
+	list_init(&ctx->receives.acks);
+	list_init(&ctx->partners.on_trial);
+	list_init(&ctx->messages.spares);
+	ctx->peers.retry_us = UINT64_MAX;
+	list_init(&ctx->receives.granted);
+	list_init(&ctx->receives.ungranted);
+	list_init(&ctx->sends.ended);
+	list_init(&ctx->receives.readings);
+	list_init(&ctx->receives.lingering);
+	list_init(&ctx->messages.mapped);
+	list_init(&ctx->messages.permits);
+	list_init(&ctx->messages.offers);
+	list_init(&ctx->sends.writings);
+	list_init(&ctx->groups.fanouts);
+	list_init(&ctx->groups.kept);
+	list_init(&ctx->groups.heard);
+	ctx->groups.many_least = MANY_LEAST;
+	ripc__map_init(&ctx->groups.heard_by_sender, seed);
+	list_init(&ctx->loop.waiters);
+	list_init(&ctx->services.listers);
+	ripc__map_init(&ctx->services.by_incarnation, seed);
+	ripc__map_init(&ctx->services.by_id, seed);
+	ripc__map_init(&ctx->partners.by_pair, seed);
+	ripc__map_init(&ctx->partners.by_id, seed);
+	list_init(&ctx->calls.told);
+	list_init(&ctx->calls.spare);
+	list_init(&ctx->calls.watching.services);
+	list_init(&ctx->calls.watching.left);
+	ripc__map_init(&ctx->peers.all, seed);
+	ripc__map_init(&ctx->peers.hosts, seed);
+	ripc__timers_init(&ctx->loop.timers);
+	ripc__bucket_init(&ctx->partners.strangers, STRANGERS_PER_SECOND, STRANGERS_AT_ONCE);
+	ripc__bucket_init(&ctx->partners.words, WORDS_PER_SECOND, WORDS_AT_ONCE);
+	ripc__bucket_init(&ctx->partners.rechecks, RECHECKS_PER_SECOND, RECHECKS_PER_SECOND);
+	ctx->now_us = ctx->services.closed_floor_us = ctx->env.now_us(ctx->env.arg);
+	ctx->loop.has_ticks = ctx->env.now_us == ripc__real_now_us;
 }
 
 /* Frees the memory of a context of which nothing else is left. */
@@ -592,8 +592,8 @@ static void context_free(struct ripc_context *ctx)
 {
 	ripc__permits_free(ctx);
 	ripc__writings_free(ctx);
-	while (!list_empty(&ctx->ended)) {
-		struct list *node = list_pop(&ctx->ended);
+	while (!list_empty(&ctx->sends.ended)) {
+		struct list *node = list_pop(&ctx->sends.ended);
 		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
 
 		ripc__opened_forget(outgoing);
@@ -601,32 +601,32 @@ static void context_free(struct ripc_context *ctx)
 	}
 	ripc__fanouts_free(ctx);
 	ripc__services_free(ctx);
-	if (ctx->process)
-		munmap((void *)ctx->process, 4096);
+	if (ctx->self.process)
+		munmap((void *)ctx->self.process, 4096);
 	ripc__seal_close(ctx);
-	ripc__timers_free(&ctx->timers);
-	ripc__map_free(&ctx->services_by_incarnation);
-	ripc__map_free(&ctx->services_by_id);
-	ripc__map_free(&ctx->partners_by_pair);
-	ripc__map_free(&ctx->partners_by_id);
-	ripc__map_free(&ctx->heard_by_sender);
+	ripc__timers_free(&ctx->loop.timers);
+	ripc__map_free(&ctx->services.by_incarnation);
+	ripc__map_free(&ctx->services.by_id);
+	ripc__map_free(&ctx->partners.by_pair);
+	ripc__map_free(&ctx->partners.by_id);
+	ripc__map_free(&ctx->groups.heard_by_sender);
 	ripc__calls_free(ctx);
 	ripc__watches_free(ctx);
-	ripc__map_free(&ctx->peers);
-	ripc__map_free(&ctx->hosts);
-	ripc__slots_free(&ctx->slots);
-	ripc__slots_free(&ctx->call_slots);
+	ripc__map_free(&ctx->peers.all);
+	ripc__map_free(&ctx->peers.hosts);
+	ripc__slots_free(&ctx->partners.slots);
+	ripc__slots_free(&ctx->calls.slots);
 	for (int i = 0; i < 5; i++)
-		free(ctx->strings[i]);
-	free(ctx->options);
+		free(ctx->self.strings[i]);
+	free(ctx->self.options);
 	ripc__log_free(ctx);
 	ripc__page_close(ctx);
-	free(ctx->block);
+	free(ctx->self.block);
 }
 
 static int identity_draw(struct ripc_context *ctx)
 {
-	int error = ctx->env.random(ctx->env.arg, ctx->secret, sizeof(ctx->secret));
+	int error = ctx->env.random(ctx->env.arg, ctx->self.secret, sizeof(ctx->self.secret));
 
 	while (!error && ctx->incarnation == 0)
 		error = ctx->env.random(ctx->env.arg, &ctx->incarnation, sizeof(ctx->incarnation));
@@ -638,7 +638,7 @@ static int context_start(struct ripc_context *ctx)
 {
 	int error;
 
-	ctx->host = (struct ripc__host){.arg = ctx, .log = host_log, .option = config_option,
+	ctx->peers.host = (struct ripc__host){.arg = ctx, .log = host_log, .option = config_option,
 		.interfaces = ctx->cfg.interfaces, .peers = ctx->cfg.peers,
 		.context = ctx->incarnation, .identity = ctx->env.host_identity,
 		.memory = 2 * ripc__memory_half(), .env = ctx->env.arg,
@@ -661,7 +661,7 @@ static int context_start(struct ripc_context *ctx)
 	if (error)
 		goto err_close_pool;
 	ripc__shares_set(ctx);
-	error = ripc__options_read(&ctx->host, ripc__group_options, &ctx->many_least);
+	error = ripc__options_read(&ctx->peers.host, ripc__group_options, &ctx->groups.many_least);
 	error = error ? error : resolver_open(ctx);
 	if (error)
 		goto err_close_devices;
@@ -720,7 +720,7 @@ static bool nothing_outgoing(void *arg)
 {
 	struct ripc_context *ctx = arg;
 
-	list_for_each(node, &ctx->partners) {
+	list_for_each(node, &ctx->partners.all) {
 		struct partner *partner = list_entry(node, struct partner, node);
 
 		if (ripc__has_outgoing(partner))
@@ -734,9 +734,9 @@ static bool is_alone(void *arg)
 {
 	const struct ripc_context *ctx = arg;
 
-	if (ctx->n_away)
+	if (ctx->loop.n_away)
 		return false;
-	list_for_each(node, &ctx->waiters) {
+	list_for_each(node, &ctx->loop.waiters) {
 		if (list_entry(node, struct waiter, node)->ready != is_alone)
 			return false;
 	}
@@ -755,12 +755,12 @@ static uint32_t list_len(const struct list *head)
 /* What the application has that is no block of the pool: messages, and memory of partners. */
 static uint32_t n_held_beside(const struct ripc_context *ctx)
 {
-	uint32_t n = ripc__notices_held(ctx) + list_len(&ctx->told_calls) +
-		list_len(&ctx->watching.left) + list_len(&ctx->mapped);
+	uint32_t n = ripc__notices_held(ctx) + list_len(&ctx->calls.told) +
+		list_len(&ctx->calls.watching.left) + list_len(&ctx->messages.mapped);
 
-	list_for_each(node, &ctx->ended)
+	list_for_each(node, &ctx->sends.ended)
 		n += list_entry(node, const struct outgoing, node)->reported;
-	list_for_each(node, &ctx->fanouts)
+	list_for_each(node, &ctx->groups.fanouts)
 		n += list_entry(node, const struct fanout, node)->reported;
 	return n;
 }
@@ -768,19 +768,19 @@ static uint32_t n_held_beside(const struct ripc_context *ctx)
 /* From now on all calls fail with -ESHUTDOWN, but for those that free messages and buffers. */
 static void shut(struct ripc_context *ctx)
 {
-	uint32_t before = atomic_load_explicit(ctx->process, memory_order_relaxed);
+	uint32_t before = atomic_load_explicit(ctx->self.process, memory_order_relaxed);
 
-	ctx->is_shut = true;
+	ctx->loop.is_shut = true;
 	ripc__pool_hold(ctx->pool, n_held_beside(ctx));
-	atomic_store_explicit(ctx->process + 1, before, memory_order_relaxed);
-	atomic_store_explicit(ctx->process, PROCESS_CLOSED, memory_order_release);
+	atomic_store_explicit(ctx->self.process + 1, before, memory_order_relaxed);
+	atomic_store_explicit(ctx->self.process, PROCESS_CLOSED, memory_order_release);
 }
 
 static void services_end(struct ripc_context *ctx)
 {
-	ctx->closing = true;
-	while (!list_empty(&ctx->services))
-		ripc__service_end(list_entry(ctx->services.next, struct ripc_service, node));
+	ctx->loop.closing = true;
+	while (!list_empty(&ctx->services.all))
+		ripc__service_end(list_entry(ctx->services.all.next, struct ripc_service, node));
 	ripc__wake_ready(ctx);
 	ripc__wait(ctx, is_alone, ctx, UINT64_MAX);
 }
@@ -857,7 +857,7 @@ static int probe_backend(struct ripc_context *ctx, const struct ripc__backend *n
 	char missing[256] = "", missing_remedy[256] = "";
 	const struct ripc__backend *ops = ripc__backend_get(ctx, named, missing,
 		missing_remedy);
-	int error = probe_one(&ctx->host, "backend", named->name,
+	int error = probe_one(&ctx->peers.host, "backend", named->name,
 		ops ? ops->net.probe : NULL, finding);
 
 	if (!ops) {
@@ -873,7 +873,7 @@ static int probe_backend(struct ripc_context *ctx, const struct ripc__backend *n
 			"%.160s", ctx->cfg.keys);
 		snprintf(remedy, 256, "unset RIPC_KEYS where all users of the network are trusted");
 	} else if (finding->usable && ctx->cfg.keys && ops->mem.open &&
-			!ripc__sealed_trusts(&ctx->host, ops)) {
+			!ripc__sealed_trusts(&ctx->peers.host, ops)) {
 		snprintf(remedy, 256, "all goes by sealed datagrams: where nobody else can reach "
 			"this network, %.15s.trusted=yes lets it read and write by itself",
 			ops->name);
@@ -885,14 +885,14 @@ static int probe_source(struct ripc_context *ctx, const struct ripc__source *nam
 		struct ripc_finding *finding)
 {
 	char *why = (char *)finding->detail, *remedy = (char *)finding->remedy;
-	bool is_wanted = ripc__source_is_wanted(&ctx->host, named);
+	bool is_wanted = ripc__source_is_wanted(&ctx->peers.host, named);
 	char missing[256] = "", missing_remedy[256] = "";
 	const struct ripc__source *ops = named;
 	int error;
 
 	if (named->load)
-		ops = named->load(&ctx->host, missing, missing_remedy);
-	error = probe_one(&ctx->host, "resolver", named->name,
+		ops = named->load(&ctx->peers.host, missing, missing_remedy);
+	error = probe_one(&ctx->peers.host, "resolver", named->name,
 		ops && (is_wanted || !named->exact) ? ops->probe : NULL, finding);
 	if (!ops) {
 		memcpy(why, missing, sizeof(missing));
@@ -936,7 +936,7 @@ static int probe_all(struct ripc_context *ctx, struct probed *probed, size_t *n)
 		const struct ripc__source *ops = ctx->env.sources[i];
 
 		if (probe_source(ctx, ops, probed_begin(&probed[(*n)++])) == -EINVAL &&
-				ripc__source_is_wanted(&ctx->host, ops))
+				ripc__source_is_wanted(&ctx->peers.host, ops))
 			error = -EINVAL;
 	}
 	return error;
@@ -970,7 +970,7 @@ int ripc_probe(const struct ripc_config *cfg,
 	probed = probed_alloc(ctx);
 	error = config_take(ctx, cfg);
 	error = error ? error : config_check(ctx);
-	ctx->host = (struct ripc__host){.arg = ctx, .log = host_log, .option = config_option,
+	ctx->peers.host = (struct ripc__host){.arg = ctx, .log = host_log, .option = config_option,
 		.interfaces = ctx->cfg.interfaces, .peers = ctx->cfg.peers,
 		.identity = ctx->env.host_identity};
 	if (!error && ctx->cfg.keys && ripc__seal_open(ctx))

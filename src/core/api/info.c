@@ -95,7 +95,7 @@ static const char *broken(int error)
 static const char *why_not(struct ripc_context *ctx, const struct peer *peer, uint32_t index,
 		const struct ripc__answer *answer)
 {
-	struct device *device = &ctx->devices[index];
+	struct device *device = &ctx->peers.devices[index];
 	const struct wire_record_addr *address = address_of(answer, device->ops->id);
 	struct ripc__addr addr;
 	int error;
@@ -114,7 +114,7 @@ static const char *why_not(struct ripc_context *ctx, const struct peer *peer, ui
 static void add_device(struct text *text, struct ripc_context *ctx, const struct peer *peer,
 		uint32_t index, const struct ripc__answer *answer)
 {
-	const char *name = ctx->devices[index].ops->name;
+	const char *name = ctx->peers.devices[index].ops->name;
 	char why[128];
 
 	if (peer && peer->left == index + 1) {
@@ -148,8 +148,8 @@ static void add_foreign(struct text *text, struct ripc_context *ctx, uint8_t id)
 
 static bool is_ours(const struct ripc_context *ctx, uint8_t id)
 {
-	for (uint32_t i = 0; i < ctx->n_devices; i++) {
-		if (ctx->devices[i].ops->id == id)
+	for (uint32_t i = 0; i < ctx->peers.n_devices; i++) {
+		if (ctx->peers.devices[i].ops->id == id)
 			return true;
 	}
 	return false;
@@ -160,7 +160,7 @@ static void add_all(struct text *text, struct ripc_context *ctx, const struct pe
 		const struct ripc__answer *answer)
 {
 	text->bytes[0] = '\0';
-	for (uint32_t i = 0; i < ctx->n_devices; i++) {
+	for (uint32_t i = 0; i < ctx->peers.n_devices; i++) {
 		if (!peer || i != peer->device)
 			add_device(text, ctx, peer, i, answer);
 	}
@@ -213,7 +213,7 @@ static int group_status(struct ripc_context *ctx, uint64_t group)
 	for (uint32_t i = 0; i < ripc__gathering_places(gathering); i++) {
 		const struct ripc__member *member = ripc__gathering_at(gathering, i);
 
-		if (member && !ripc__map_get(&ctx->services_by_incarnation, member->incarnation))
+		if (member && !ripc__map_get(&ctx->services.by_incarnation, member->incarnation))
 			return 0;
 	}
 	return status ? status : -ENOENT;
@@ -427,12 +427,12 @@ int ripc_ping(struct ripc_service *svc, uint64_t to, int timeout_ms, uint64_t *r
 		return error;
 	ping.nonce = ripc__nonce(ctx);
 	ping.began_us = ctx->now_us;
-	ping.next = ctx->pings;
-	ctx->pings = &ping;
+	ping.next = ctx->peers.pings;
+	ctx->peers.pings = &ping;
 	ripc__service_get(svc);
 	error = ping_loop(svc, to, ripc__deadline(ctx, timeout_ms), &ping);
 	ripc__service_put(svc);
-	for (at = &ctx->pings; *at != &ping; at = &(*at)->next)
+	for (at = &ctx->peers.pings; *at != &ping; at = &(*at)->next)
 		;
 	*at = ping.next;
 	if (!error)

@@ -31,7 +31,7 @@
 #define WALK_MAX    16u /* entries that a walk takes at once */
 
 struct ripc_lister {
-	struct list node;           /* ctx->listers */
+	struct list node;           /* ctx->services.listers */
 	struct ripc_context *ctx;
 	struct ripc_listing *found; /* from first on: not taken yet */
 	uint32_t first, n, room;
@@ -70,8 +70,8 @@ static void address_text(struct ripc_context *ctx, const struct ripc__answer *an
 	for (uint32_t i = 0; i < answer->record.n_addrs && !text[0]; i++) {
 		const struct wire_record_addr *from = &answer->record.addrs[i];
 
-		for (uint32_t d = 0; d < ctx->n_devices && !text[0]; d++) {
-			const struct device *device = &ctx->devices[d];
+		for (uint32_t d = 0; d < ctx->peers.n_devices && !text[0]; d++) {
+			const struct device *device = &ctx->peers.devices[d];
 
 			if (device->ops->id == from->backend &&
 					device->ops->route.choose(device->port, from->blob,
@@ -86,7 +86,7 @@ static void listed(void *arg, const struct ripc__answer *answer)
 	struct ripc_lister *lister = arg;
 	struct ripc_listing *entry = room_get(lister);
 
-	lister->ctx->changed = true;
+	lister->ctx->loop.changed = true;
 	if (!entry) {
 		lister->lost = true;
 		return;
@@ -142,10 +142,10 @@ static void search_end(struct ripc_lister *lister)
 {
 	struct ripc_context *ctx = lister->ctx;
 
-	if (ctx->lister != lister)
+	if (ctx->services.lister != lister)
 		return;
 	ripc__resolver_list(ctx->resolver, ctx->now_us, NULL, NULL);
-	ctx->lister = NULL;
+	ctx->services.lister = NULL;
 }
 
 static void lister_free(struct ripc_lister *lister)
@@ -178,9 +178,9 @@ static int lister_make(struct ripc_context *ctx, struct ripc_lister **lister_out
 	struct ripc_lister *lister;
 	int error;
 
-	if (ctx->lister)
-		walk_leave(ctx->lister);
-	if (ctx->lister)
+	if (ctx->services.lister)
+		walk_leave(ctx->services.lister);
+	if (ctx->services.lister)
 		return -EBUSY;
 	lister = calloc(1, sizeof(*lister));
 	if (!lister)
@@ -192,16 +192,16 @@ static int lister_make(struct ripc_context *ctx, struct ripc_lister **lister_out
 		free(lister);
 		return error;
 	}
-	list_append(&ctx->listers, &lister->node);
-	ctx->lister = lister;
+	list_append(&ctx->services.listers, &lister->node);
+	ctx->services.lister = lister;
 	*lister_out = lister;
 	return 0;
 }
 
 void ripc__listers_free(struct ripc_context *ctx)
 {
-	while (!list_empty(&ctx->listers))
-		lister_free(list_entry(ctx->listers.next, struct ripc_lister, node));
+	while (!list_empty(&ctx->services.listers))
+		lister_free(list_entry(ctx->services.listers.next, struct ripc_lister, node));
 }
 
 int ripc_lister_open(struct ripc_context *ctx, struct ripc_lister **lister)

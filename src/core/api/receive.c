@@ -138,7 +138,7 @@ static void free_any(struct message *message)
 	bool is_holder;
 
 	ripc__enter_late(ctx);
-	is_holder = ctx->is_shut && message->home != MESSAGE_POOL;
+	is_holder = ctx->loop.is_shut && message->home != MESSAGE_POOL;
 	ripc__message_free(message);
 	if (is_holder)
 		ripc__pool_drop(ctx->pool);

@@ -331,7 +331,7 @@ static bool cancel_lent(struct ripc_service *svc, uint64_t cookie)
 
 static struct outgoing *outgoing_with(struct ripc_service *svc, uint64_t cookie, bool cancelling)
 {
-	list_for_each(node, &svc->ctx->partners) {
+	list_for_each(node, &svc->ctx->partners.all) {
 		struct partner *partner = list_entry(node, struct partner, node);
 
 		if (partner->service != svc)

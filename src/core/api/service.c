@@ -52,7 +52,7 @@ static void builtin_init(struct ripc_service *service, struct message *message)
 /* Ends what partners of this service are sending to it. */
 static void refuse_incoming(struct ripc_service *service, int status)
 {
-	list_for_each(node, &service->ctx->partners) {
+	list_for_each(node, &service->ctx->partners.all) {
 		struct partner *partner = list_entry(node, struct partner, node);
 
 		while (partner->service == service && !list_empty(&partner->incoming))
@@ -68,7 +68,7 @@ static void yield_fire(void *owner, struct ripc__timer *timer)
 	struct ripc_context *ctx = owner;
 
 	refuse_incoming(service, -ESHUTDOWN);
-	ctx->changed = true;
+	ctx->loop.changed = true;
 	ripc__service_tell(service);
 }
 
@@ -116,25 +116,25 @@ static int draw(struct ripc_context *ctx, uint64_t *number)
 static int service_register(struct ripc_service *service)
 {
 	struct ripc_context *ctx = service->ctx;
-	int error = ripc__map_put(&ctx->services_by_id, service->id, service);
+	int error = ripc__map_put(&ctx->services.by_id, service->id, service);
 
 	if (error)
 		return error == -EEXIST ? -EADDRINUSE : error;
-	error = ripc__map_put(&ctx->services_by_incarnation, service->incarnation, service);
+	error = ripc__map_put(&ctx->services.by_incarnation, service->incarnation, service);
 	if (error) {
-		ripc__map_remove(&ctx->services_by_id, service->id);
+		ripc__map_remove(&ctx->services.by_id, service->id);
 		return error;
 	}
 	error = ctx->stats.services ? ripc__partners_index(ctx) : 0;
 	error = error ? error : ripc__timer_admit(ctx);
 	if (error)
 		goto err_remove;
-	list_append(&ctx->services, &service->node);
+	list_append(&ctx->services.all, &service->node);
 	ctx->stats.services++;
 	return 0;
 err_remove:
-	ripc__map_remove(&ctx->services_by_incarnation, service->incarnation);
-	ripc__map_remove(&ctx->services_by_id, service->id);
+	ripc__map_remove(&ctx->services.by_incarnation, service->incarnation);
+	ripc__map_remove(&ctx->services.by_id, service->id);
 	return error;
 }
 
@@ -194,7 +194,7 @@ void ripc__service_yield(struct ripc_service *service)
 	ripc__groups_leave(service);
 	service->draining = true;
 	ripc__service_notice(service, &service->conflict, -EADDRINUSE);
-	ripc__timer_set(&ctx->timers, &service->yielding, ctx->now_us + YIELD_US);
+	ripc__timer_set(&ctx->loop.timers, &service->yielding, ctx->now_us + YIELD_US);
 }
 
 static bool nothing_incoming(void *arg)
@@ -215,7 +215,7 @@ int ripc__service_drain(struct ripc_service *service, int timeout_ms)
 		service->draining = true;
 		ripc__resolver_withdraw(ctx->resolver, service->id, service->incarnation);
 	}
-	ctx->changed = true;
+	ctx->loop.changed = true;
 	ripc__service_tell(service);
 	ripc__service_get(service);
 	ready = ripc__wait_or_end(ctx, NULL, nothing_incoming, service, deadline);
@@ -237,10 +237,10 @@ static void lent_memory_forget(struct ripc_service *service)
 /* When it was closed tells its partners which of their sends certainly did not reach it. */
 static void closed_remember(struct ripc_context *ctx, uint64_t incarnation)
 {
-	struct closed *closed = &ctx->closed[ctx->n_closed++ % CLOSED_MAX];
+	struct closed *closed = &ctx->services.closed[ctx->services.n_closed++ % CLOSED_MAX];
 
 	if (closed->incarnation)
-		ctx->closed_floor_us = closed->closed_us;
+		ctx->services.closed_floor_us = closed->closed_us;
 	*closed = (struct closed){incarnation, ctx->now_us};
 }
 
@@ -258,18 +258,18 @@ static void ended_keep(struct ripc_service *service)
 {
 	struct ripc_context *ctx = service->ctx;
 
-	list_append(&ctx->ended_services, &service->node);
-	ctx->n_ended_services++;
-	list_for_each_safe(node, &ctx->ended_services) {
+	list_append(&ctx->services.ended, &service->node);
+	ctx->services.n_ended++;
+	list_for_each_safe(node, &ctx->services.ended) {
 		struct ripc_service *oldest = list_entry(node, struct ripc_service, node);
 
-		if (ctx->n_ended_services <= SERVICES_KEPT)
+		if (ctx->services.n_ended <= SERVICES_KEPT)
 			return;
 		if (is_in_use(oldest))
 			continue;
 		list_remove(&oldest->node);
 		free(oldest);
-		ctx->n_ended_services--;
+		ctx->services.n_ended--;
 	}
 }
 
@@ -306,7 +306,7 @@ void ripc__service_end(struct ripc_service *service)
 	ripc__watches_end(service);
 	queue_end(service);
 	ripc__acks_flush(ctx);
-	list_for_each_safe(node, &ctx->partners) {
+	list_for_each_safe(node, &ctx->partners.all) {
 		struct partner *partner = list_entry(node, struct partner, node);
 
 		if (partner->service == service) {
@@ -322,8 +322,8 @@ void ripc__service_end(struct ripc_service *service)
 	queue_end(service); /* also what their ends have added */
 	lent_memory_forget(service);
 	ripc__timer_dismiss(ctx, &service->yielding);
-	ripc__map_remove(&ctx->services_by_id, service->id);
-	ripc__map_remove(&ctx->services_by_incarnation, service->incarnation);
+	ripc__map_remove(&ctx->services.by_id, service->id);
+	ripc__map_remove(&ctx->services.by_incarnation, service->incarnation);
 	closed_remember(ctx, service->incarnation);
 	ripc__map_free(&service->partners);
 	ripc__map_free(&service->groups);
@@ -333,22 +333,22 @@ void ripc__service_end(struct ripc_service *service)
 	ctx->stats.services--;
 	ripc__service_fd_close(service);
 	service->ended = true;
-	ctx->changed = true;
+	ctx->loop.changed = true;
 	ended_keep(service);
 }
 
 void ripc__services_free(struct ripc_context *ctx)
 {
-	while (!list_empty(&ctx->ended_services))
-		free(list_entry(list_pop(&ctx->ended_services), struct ripc_service, node));
-	ctx->n_ended_services = 0;
+	while (!list_empty(&ctx->services.ended))
+		free(list_entry(list_pop(&ctx->services.ended), struct ripc_service, node));
+	ctx->services.n_ended = 0;
 }
 
 uint32_t ripc__notices_held(const struct ripc_context *ctx)
 {
 	uint32_t n = 0;
 
-	list_for_each(node, &ctx->ended_services) {
+	list_for_each(node, &ctx->services.ended) {
 		const struct ripc_service *service = list_entry(node, struct ripc_service, node);
 
 		n += (uint32_t)service->retry.queued + (uint32_t)service->conflict.queued;
@@ -360,7 +360,7 @@ static bool no_orphans(void *arg)
 {
 	const struct ripc_context *ctx = arg;
 
-	return ctx->n_orphans == 0;
+	return ctx->sends.n_orphans == 0;
 }
 
 void ripc__orphans_wait(struct ripc_context *ctx)

@@ -12,26 +12,26 @@
 
 uint64_t ripc__nonce(struct ripc_context *ctx)
 {
-	uint64_t count = htole64(++ctx->counter);
-	uint64_t nonce = ripc__siphash(ctx->secret, &count, sizeof(count));
+	uint64_t count = htole64(++ctx->self.counter);
+	uint64_t nonce = ripc__siphash(ctx->self.secret, &count, sizeof(count));
 
 	return nonce ? nonce : 1;
 }
 
 int ripc__timer_admit(struct ripc_context *ctx)
 {
-	int error = ripc__timers_reserve(&ctx->timers, ctx->n_timers + 1);
+	int error = ripc__timers_reserve(&ctx->loop.timers, ctx->loop.n_timers + 1);
 
 	if (error)
 		return error;
-	ctx->n_timers++;
+	ctx->loop.n_timers++;
 	return 0;
 }
 
 void ripc__timer_dismiss(struct ripc_context *ctx, struct ripc__timer *timer)
 {
-	ripc__timer_stop(&ctx->timers, timer);
-	ctx->n_timers--;
+	ripc__timer_stop(&ctx->loop.timers, timer);
+	ctx->loop.n_timers--;
 }
 
 int ripc__sum_items(const struct iovec *items, uint32_t n_items, uint64_t *total)

@@ -18,7 +18,7 @@ uint64_t ripc__proof(struct ripc_context *ctx, uint64_t asker, const uint8_t hos
 	uint64_t proof;
 
 	memcpy(bound.host, host, 16);
-	proof = ripc__siphash(ctx->secret, &bound, sizeof(bound));
+	proof = ripc__siphash(ctx->self.secret, &bound, sizeof(bound));
 	return proof ? proof : 1;
 }
 

@@ -56,7 +56,7 @@
 
 static int call_name(struct call *call)
 {
-	struct ripc__slots *slots = &call->service->ctx->call_slots;
+	struct ripc__slots *slots = &call->service->ctx->calls.slots;
 	int error = ripc__slots_grow(slots);
 
 	if (!error)
@@ -67,7 +67,7 @@ static int call_name(struct call *call)
 /* Takes a slot for the call while it is open, and gives it back. -ENOMEM. */
 static void call_unname(struct call *call)
 {
-	ripc__slots_clear(&call->service->ctx->call_slots, (uint32_t)(call->id >> SLOT_SHIFT));
+	ripc__slots_clear(&call->service->ctx->calls.slots, (uint32_t)(call->id >> SLOT_SHIFT));
 }
 
 /* Odd, so that no ID is 0. */
@@ -94,7 +94,7 @@ static void call_identify(struct call *call, struct partner *partner)
 /* The call with this ID, or NULL. */
 static struct call *call_by_id(const struct ripc_context *ctx, uint64_t id)
 {
-	struct call *call = ripc__slots_get(&ctx->call_slots, id >> SLOT_SHIFT);
+	struct call *call = ripc__slots_get(&ctx->calls.slots, id >> SLOT_SHIFT);
 
 	return call && call->id == id ? call : NULL;
 }
@@ -133,9 +133,9 @@ static struct call *call_take(struct ripc_context *ctx, uint32_t n_items)
 	uint32_t n = n_items > SPARE_ITEMS ? n_items : SPARE_ITEMS;
 	struct call *call;
 
-	if (n == SPARE_ITEMS && !list_empty(&ctx->spare_calls)) {
-		call = list_entry(list_pop(&ctx->spare_calls), struct call, node);
-		ctx->n_spare_calls--;
+	if (n == SPARE_ITEMS && !list_empty(&ctx->calls.spare)) {
+		call = list_entry(list_pop(&ctx->calls.spare), struct call, node);
+		ctx->calls.n_spare--;
 		memset(&call->answer, 0, sizeof(*call) - offsetof(struct call, answer));
 		return call;
 	}
@@ -179,21 +179,21 @@ void ripc__call_free(struct call *call)
 	struct ripc_context *ctx = call->failure.ctx;
 
 	free(call->returns);
-	if (call->n_items > SPARE_ITEMS || ctx->n_spare_calls == SPARES) {
+	if (call->n_items > SPARE_ITEMS || ctx->calls.n_spare == SPARES) {
 		free(call);
 		return;
 	}
-	list_append(&ctx->spare_calls, &call->node);
-	ctx->n_spare_calls++;
+	list_append(&ctx->calls.spare, &call->node);
+	ctx->calls.n_spare++;
 }
 
 void ripc__calls_free(struct ripc_context *ctx)
 {
-	while (!list_empty(&ctx->told_calls))
-		ripc__call_told(&list_entry(ctx->told_calls.next, struct call, node)->failure);
-	while (!list_empty(&ctx->spare_calls))
-		free(list_entry(list_pop(&ctx->spare_calls), struct call, node));
-	ctx->n_spare_calls = 0;
+	while (!list_empty(&ctx->calls.told))
+		ripc__call_told(&list_entry(ctx->calls.told.next, struct call, node)->failure);
+	while (!list_empty(&ctx->calls.spare))
+		free(list_entry(list_pop(&ctx->calls.spare), struct call, node));
+	ctx->calls.n_spare = 0;
 }
 
 /* ---- call -------------------------------------------------------------------------------- */
@@ -212,7 +212,7 @@ static struct ripc_context *context_of(const struct call *call)
 static void timer_set(struct call *call, uint64_t at_us)
 {
 	at_us = at_us < call->deadline_us || call->state >= CALL_ENDING ? at_us : call->deadline_us;
-	ripc__timer_set(&context_of(call)->timers, &call->timer, at_us);
+	ripc__timer_set(&context_of(call)->loop.timers, &call->timer, at_us);
 }
 
 static void partner_leave(struct call *call)
@@ -264,7 +264,7 @@ static void tell(struct call *call)
 	if (call->answer)
 		ripc__call_free(call);
 	else
-		list_append(&context_of(call)->told_calls, &call->node);
+		list_append(&context_of(call)->calls.told, &call->node);
 }
 
 static void conclude(struct call *call)
@@ -277,7 +277,7 @@ static void conclude(struct call *call)
 	else
 		ctx->stats.calls_failed++;
 	call->state = CALL_ENDED;
-	ctx->changed = true;
+	ctx->loop.changed = true;
 	given_settle(call);
 	tell(call);
 }
@@ -486,7 +486,7 @@ static int ask_at_length(struct call *call, bool sums)
 
 	call->state = CALL_ASKING;
 	call->by_short = false;
-	ripc__timer_stop(&context_of(call)->timers, &call->timer);
+	ripc__timer_stop(&context_of(call)->loop.timers, &call->timer);
 	error = attempt_ref(call);
 	if (error)
 		return error;
@@ -674,7 +674,7 @@ void ripc__question_ended(struct outgoing *outgoing)
 	if (!call->service) { /* closed: only its caller is left */
 		given_settle(call);
 		call->state = CALL_ENDED;
-		context_of(call)->changed = true;
+		context_of(call)->loop.changed = true;
 		return;
 	}
 	if (call->state == CALL_ENDING) {
@@ -848,7 +848,7 @@ void ripc__calls_end(struct ripc_service *service)
 		given_drop(call);
 		ripc__call_free(call);
 	}
-	service->ctx->changed = true;
+	service->ctx->loop.changed = true;
 }
 
 /* ---- reply ------------------------------------------------------------------------------- */

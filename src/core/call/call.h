@@ -6,10 +6,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "watch.h"
 #include "core/message/message.h"
 #include "ripc/call.h"
 #include "ripc/ripc.h"
 #include "util/list.h"
+#include "util/slots.h"
 #include "util/timers.h"
 
 struct call;
@@ -33,7 +35,7 @@ enum call_state {
 /* A question, from the asking until its answer or its failure is told. */
 struct call {
 	struct message failure;    /* told where no answer comes; public is set then */
-	struct list node;          /* service->calls; ctx->told_calls */
+	struct list node;          /* service->calls; ctx->calls.told */
 	struct ripc__timer timer;
 	struct message *answer;    /* NULL: none has come */
 	struct ripc_service *service;
@@ -111,5 +113,14 @@ int ripc__reply(struct ripc_service *service, const struct ripc_msg *question,
 void ripc__call_free(struct call *call);
 /* The context is closed: frees all calls that are left. */
 void ripc__calls_free(struct ripc_context *ctx);
+
+/* Of a context. */
+struct calls {
+	struct list told;          /* their failures are in queues, or with the application */
+	struct list spare;
+	uint32_t n_spare;
+	struct ripc__slots slots;  /* open calls */
+	struct watching watching;
+};
 
 #endif

@@ -40,7 +40,7 @@
 
 struct watch {
 	struct message message;
-	struct list node;          /* service->watches; ctx->watching.left */
+	struct list node;          /* service->watches; ctx->calls.watching.left */
 	struct ripc_service *service; /* NULL: ended, and the application has the message */
 	struct partner *partner;   /* a holder; NULL: none is known */
 	uint64_t id;
@@ -140,7 +140,7 @@ static void look(struct watch *watch)
 /* So long a peer is not asked after it was heard, in 1,024 us. */
 static uint32_t ask_after(const struct ripc_context *ctx)
 {
-	uint64_t each_us = (uint64_t)ctx->peers.count * ASK_EACH_US;
+	uint64_t each_us = (uint64_t)ctx->peers.all.count * ASK_EACH_US;
 	uint64_t us = each_us > ASK_US ? each_us : ASK_US;
 	uint64_t most = ripc__silence_us(ctx) / 2;
 
@@ -214,17 +214,17 @@ static void step(struct watch *watch, struct round *round)
 static void fire(void *owner, struct ripc__timer *timer)
 {
 	struct ripc_context *ctx = owner;
-	uint64_t gap_us = STEP_LEAST_US + (uint64_t)ctx->watching.n * STEP_EACH_US;
+	uint64_t gap_us = STEP_LEAST_US + (uint64_t)ctx->calls.watching.n * STEP_EACH_US;
 	struct round round = {.gap_us = gap_us < STEP_US ? gap_us : STEP_US, .due_us = STEP_US};
 
 	round.n_asks = (uint32_t)round.gap_us / ASK_GAP_US;
-	list_for_each(at, &ctx->watching.services) {
+	list_for_each(at, &ctx->calls.watching.services) {
 		struct ripc_service *service = list_entry(at, struct ripc_service, watcher);
 
 		list_for_each(node, &service->watches)
 			step(list_entry(node, struct watch, node), &round);
 	}
-	ripc__timer_set(&ctx->timers, timer, ctx->now_us +
+	ripc__timer_set(&ctx->loop.timers, timer, ctx->now_us +
 		(round.due_us > round.gap_us ? round.due_us : round.gap_us));
 }
 
@@ -244,7 +244,7 @@ static void look_now(struct watch *watch)
 	struct ripc_context *ctx = watch->service->ctx;
 
 	watch->look_us = 0;
-	ripc__timer_set(&ctx->timers, &ctx->watching.timer, ctx->now_us);
+	ripc__timer_set(&ctx->loop.timers, &ctx->calls.watching.timer, ctx->now_us);
 }
 
 void ripc__watch_lost(struct partner *partner)
@@ -271,7 +271,7 @@ bool ripc__watch_news(struct ripc_context *ctx, uint64_t id)
 {
 	bool any = false;
 
-	list_for_each(node, &ctx->watching.services) {
+	list_for_each(node, &ctx->calls.watching.services) {
 		struct watch *watch = find(list_entry(node, struct ripc_service, watcher), id);
 
 		if (!watch)
@@ -287,20 +287,21 @@ bool ripc__watch_news(struct ripc_context *ctx, uint64_t id)
 
 static int timer_start(struct ripc_context *ctx)
 {
-	int error = ctx->watching.n ? 0 : ripc__timer_admit(ctx);
+	int error = ctx->calls.watching.n ? 0 : ripc__timer_admit(ctx);
 
 	if (error)
 		return error;
-	ctx->watching.timer.fire = fire;
-	if (ctx->watching.n++ == 0)
-		ripc__timer_set(&ctx->timers, &ctx->watching.timer, ctx->now_us + STEP_US);
+	ctx->calls.watching.timer.fire = fire;
+	if (ctx->calls.watching.n++ == 0)
+		ripc__timer_set(&ctx->loop.timers, &ctx->calls.watching.timer, ctx->now_us +
+		STEP_US);
 	return 0;
 }
 
 static void timer_stop(struct ripc_context *ctx)
 {
-	if (--ctx->watching.n == 0)
-		ripc__timer_dismiss(ctx, &ctx->watching.timer);
+	if (--ctx->calls.watching.n == 0)
+		ripc__timer_dismiss(ctx, &ctx->calls.watching.timer);
 }
 
 int ripc__watch_begin(struct ripc_service *service, uint64_t id, uint64_t cookie)
@@ -332,7 +333,7 @@ int ripc__watch_begin(struct ripc_service *service, uint64_t id, uint64_t cookie
 		goto err_remove;
 	list_append(&service->watches, &watch->node);
 	if (service->n_watches++ == 0)
-		list_append(&service->ctx->watching.services, &service->watcher);
+		list_append(&service->ctx->calls.watching.services, &service->watcher);
 	look(watch);
 	return 0;
 err_remove:
@@ -359,7 +360,7 @@ static void end(struct watch *watch)
 	if (waits || !watch->message.queued)
 		free(watch);
 	else
-		list_append(&service->ctx->watching.left, &watch->node);
+		list_append(&service->ctx->calls.watching.left, &watch->node);
 }
 
 int ripc__watch_end(struct ripc_service *service, uint64_t id)
@@ -381,6 +382,6 @@ void ripc__watches_end(struct ripc_service *service)
 
 void ripc__watches_free(struct ripc_context *ctx)
 {
-	while (!list_empty(&ctx->watching.left))
-		free(list_entry(list_pop(&ctx->watching.left), struct watch, node));
+	while (!list_empty(&ctx->calls.watching.left))
+		free(list_entry(list_pop(&ctx->calls.watching.left), struct watch, node));
 }

@@ -19,7 +19,7 @@
 #include "core/objects.h"
 #include "core/partner/claim.h"
 #include "core/partner/death.h"
-#include "core/partner/guess.h"
+#include "core/partner/partners.h"
 #include "core/partner/packet.h"
 #include "core/partner/partner.h"
 #include "core/partner/rights.h"
@@ -57,10 +57,10 @@ static void swap_ends(const struct wire_packet *packet, struct wire_packet *answ
 static uint64_t gone_for_us(struct ripc_context *ctx, uint64_t incarnation)
 {
 	for (uint32_t i = 0; i < CLOSED_MAX; i++) {
-		if (ctx->closed[i].incarnation == incarnation)
-			return ctx->now_us - ctx->closed[i].closed_us;
+		if (ctx->services.closed[i].incarnation == incarnation)
+			return ctx->now_us - ctx->services.closed[i].closed_us;
 	}
-	return ctx->now_us - ctx->closed_floor_us;
+	return ctx->now_us - ctx->services.closed_floor_us;
 }
 
 /* GONE: the addressed incarnation is not here. */
@@ -359,7 +359,7 @@ static bool is_of_partner(struct ripc_context *ctx, const struct ripc_service *s
 static struct partner *first_contact(struct ripc_context *ctx, struct device *device,
 		const struct wire_packet *packet, const struct ripc__event *event)
 {
-	struct ripc_service *service = ripc__map_get(&ctx->services_by_incarnation, packet->h.dst);
+	struct ripc_service *service = ripc__map_get(&ctx->services.by_incarnation, packet->h.dst);
 	struct wire_packet hello = {0};
 	struct partner *partner = NULL;
 	enum claim claim;
@@ -420,7 +420,7 @@ static RIPC__RARE struct partner *stranger(struct ripc_context *ctx, struct devi
 		input_answer(ctx, device, packet, event);
 		return NULL;
 	}
-	service = ripc__map_get(&ctx->services_by_incarnation, packet->h.dst);
+	service = ripc__map_get(&ctx->services.by_incarnation, packet->h.dst);
 	if (!service || service->closing) {
 		ctx->stats.drop_token++;
 		answer_gone(ctx, device, packet, event);
@@ -472,13 +472,13 @@ static void input_echo_reply(struct partner *partner, const struct wire_packet *
 	struct ripc_context *ctx = partner->service->ctx;
 	uint64_t now_us = ctx->env.now_us(ctx->env.arg);
 
-	for (struct ping *ping = ctx->pings; ping; ping = ping->next) {
+	for (struct ping *ping = ctx->peers.pings; ping; ping = ping->next) {
 		/* Each repetition has a stamp of its own, which is given back. */
 		if (ping->nonce == packet->value && !ping->done &&
 				packet->stamp >= ping->began_us && packet->stamp <= now_us) {
 			ping->rtt_us = now_us - packet->stamp;
 			ping->done = true;
-			ctx->changed = true;
+			ctx->loop.changed = true;
 			ripc__peer_rtt(partner->peer, ping->rtt_us);
 		}
 	}
@@ -795,8 +795,8 @@ static bool may_stay(struct partner *partner)
 void ripc__handshake_ended(struct ripc_context *ctx, struct device *device,
 		const struct ripc__event *event)
 {
-	ctx->walking = ctx->changed = true;
-	list_for_each_safe(node, &ctx->partners) {
+	ctx->partners.walking = ctx->loop.changed = true;
+	list_for_each_safe(node, &ctx->partners.all) {
 		struct partner *partner = list_entry(node, struct partner, node);
 		int status = event->status;
 
@@ -814,13 +814,13 @@ void ripc__handshake_ended(struct ripc_context *ctx, struct device *device,
 		if (status)
 			ripc__partner_lost(partner, status, UINT64_MAX);
 	}
-	ctx->walking = false;
+	ctx->partners.walking = false;
 }
 
 void ripc__rights_changed(struct ripc_context *ctx)
 {
-	ctx->walking = ctx->changed = true;
-	list_for_each_safe(node, &ctx->partners) {
+	ctx->partners.walking = ctx->loop.changed = true;
+	list_for_each_safe(node, &ctx->partners.all) {
 		struct partner *partner = list_entry(node, struct partner, node);
 
 		if (!partner->peer || partner->dead)
@@ -829,5 +829,5 @@ void ripc__rights_changed(struct ripc_context *ctx)
 		if (partner->barred)
 			ripc__outgoing_advance(partner); /* those that wait end */
 	}
-	ctx->walking = false;
+	ctx->partners.walking = false;
 }

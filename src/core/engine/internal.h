@@ -69,13 +69,13 @@ void ripc__kick_reader(struct ripc_context *ctx);
 /* Grows with each look at the ports by a call; can be read without the lock. */
 static inline uint64_t ripc__activity(struct ripc_context *ctx)
 {
-	return atomic_load_explicit(&ctx->activity, memory_order_relaxed);
+	return atomic_load_explicit(&ctx->loop.activity, memory_order_relaxed);
 }
 
 /* Only with the lock; without the lock the count may only be read. */
 static inline void ripc__activity_count(struct ripc_context *ctx)
 {
-	atomic_store_explicit(&ctx->activity, ripc__activity(ctx) + 1, memory_order_relaxed);
+	atomic_store_explicit(&ctx->loop.activity, ripc__activity(ctx) + 1, memory_order_relaxed);
 }
 
 /* ---- input ------------------------------------------------------------------------------- */

@@ -55,7 +55,7 @@ void ripc__unlock(struct ripc_context *ctx)
 void ripc__clock_read(struct ripc_context *ctx)
 {
 	ctx->now_us = ctx->env.now_us(ctx->env.arg);
-	ctx->read_at = ripc__ticks();
+	ctx->loop.read_at = ripc__ticks();
 }
 
 void ripc__lock_timely(struct ripc_context *ctx)
@@ -67,15 +67,15 @@ void ripc__lock_timely(struct ripc_context *ctx)
 RIPC__RARE void ripc__kick_reader(struct ripc_context *ctx)
 {
 	RIPC__HOLD_CANCEL;
-	struct device *device = atomic_load_explicit(&ctx->waits_on, memory_order_relaxed);
+	struct device *device = atomic_load_explicit(&ctx->loop.waits_on, memory_order_relaxed);
 
-	if (ctx->reader_kicked)
+	if (ctx->loop.reader_kicked)
 		return;
-	ctx->reader_kicked = true;
+	ctx->loop.reader_kicked = true;
 	if (device)
 		device->ops->net.wake(device->port);
 	else
-		ripc__kick(ctx->kick_fd);
+		ripc__kick(ctx->loop.kick_fd);
 }
 
 int ripc__enter(struct ripc_context *ctx)
@@ -91,7 +91,7 @@ int ripc__enter_hastily(struct ripc_context *ctx)
 	if (!ripc__is_own(ctx))
 		return ripc__refusal(ctx);
 	ripc__lock(ctx);
-	if (!ctx->has_ticks || !ripc__ticks_within(ctx->read_at, MOMENT))
+	if (!ctx->loop.has_ticks || !ripc__ticks_within(ctx->loop.read_at, MOMENT))
 		ripc__clock_read(ctx);
 	return 0;
 }
@@ -121,25 +121,25 @@ static uint64_t sweep_due(const struct ripc_context *ctx)
 {
 	uint64_t due;
 
-	if (list_empty(&ctx->partners))
+	if (list_empty(&ctx->partners.all))
 		return UINT64_MAX;
-	due = list_entry(ctx->partners.next, struct partner, node)->used_us + PARTNER_IDLE_US;
-	return due < ctx->next_sweep_us ? ctx->next_sweep_us : due;
+	due = list_entry(ctx->partners.all.next, struct partner, node)->used_us + PARTNER_IDLE_US;
+	return due < ctx->loop.next_sweep_us ? ctx->loop.next_sweep_us : due;
 }
 
 /* When something is due that calls may have made due sooner than a sleeper knows. */
 static inline uint64_t soonest(const struct ripc_context *ctx)
 {
-	uint64_t next = ripc__timers_next(&ctx->timers);
+	uint64_t next = ripc__timers_next(&ctx->loop.timers);
 	uint64_t due = ripc__resolver_deadline(ctx->resolver);
 
 	next = due < next ? due : next;
-	if (!list_empty(&ctx->acks) && ctx->acks_due_us < next)
-		next = ctx->acks_due_us;
-	if (ctx->n_corked && ctx->corked_due_us < next)
-		next = ctx->corked_due_us;
-	if (ctx->pool_due_us < next && ripc__pool_is_large(ctx->pool))
-		next = ctx->pool_due_us;
+	if (!list_empty(&ctx->receives.acks) && ctx->receives.acks_due_us < next)
+		next = ctx->receives.acks_due_us;
+	if (ctx->sends.n_corked && ctx->sends.corked_due_us < next)
+		next = ctx->sends.corked_due_us;
+	if (ctx->loop.pool_due_us < next && ripc__pool_is_large(ctx->pool))
+		next = ctx->loop.pool_due_us;
 	return next;
 }
 
@@ -149,14 +149,15 @@ static inline uint64_t soonest(const struct ripc_context *ctx)
  */
 static inline bool is_slept(const struct ripc_context *ctx)
 {
-	return ctx->reader ? ctx->reader->asleep_on_port : ctx->thread_holds && ctx->thread_asleep;
+	return ctx->loop.reader ? ctx->loop.reader->asleep_on_port : ctx->loop.thread_holds &&
+		ctx->loop.thread_asleep;
 }
 
 static inline void wake_before(struct ripc_context *ctx, uint64_t due_us)
 {
-	if (ctx->reader && due_us < ctx->reader_until_us)
+	if (ctx->loop.reader && due_us < ctx->loop.reader_until_us)
 		ripc__kick_reader(ctx);
-	else if (!ctx->reader && due_us < atomic_load(&ctx->thread_until_us))
+	else if (!ctx->loop.reader && due_us < atomic_load(&ctx->loop.thread_until_us))
 		ripc__thread_kick(ctx);
 }
 
@@ -175,9 +176,9 @@ void ripc__wake_for_sweep(struct ripc_context *ctx)
 
 extern inline void ripc__leave(struct ripc_context *ctx)
 {
-	if (ctx->any_broken)
+	if (ctx->peers.any_broken)
 		ripc__routes_mend(ctx);
-	if (ctx->changed && !list_empty(&ctx->waiters))
+	if (ctx->loop.changed && !list_empty(&ctx->loop.waiters))
 		ripc__wake_ready(ctx);
 	if (is_single(ctx))
 		return;
@@ -189,7 +190,7 @@ extern inline void ripc__leave(struct ripc_context *ctx)
 void ripc__enter_late(struct ripc_context *ctx)
 {
 	ripc__lock_timely(ctx);
-	if (ctx->is_shut)
+	if (ctx->loop.is_shut)
 		ripc__pool_hold(ctx->pool, 1);
 }
 
@@ -197,7 +198,7 @@ void ripc__leave_late(struct ripc_context *ctx)
 {
 	struct ripc__pool *pool = ctx->pool;
 
-	if (!ctx->is_shut) {
+	if (!ctx->loop.is_shut) {
 		ripc__leave(ctx);
 		return;
 	}
@@ -220,8 +221,8 @@ bool ripc__waiter_is_done(const struct waiter *waiter)
 
 void ripc__wake_ready(struct ripc_context *ctx)
 {
-	ctx->changed = false;
-	list_for_each(node, &ctx->waiters) {
+	ctx->loop.changed = false;
+	list_for_each(node, &ctx->loop.waiters) {
 		struct waiter *waiter = list_entry(node, struct waiter, node);
 
 		if (!ripc__waiter_is_done(waiter))
@@ -248,27 +249,27 @@ void ripc__wake_ready(struct ripc_context *ctx)
 
 struct device *ripc__hot_device(struct ripc_context *ctx)
 {
-	if (ctx->n_devices == 1)
-		return &ctx->devices[0];
-	return ctx->hot_run >= HOT_ENOUGH ? ctx->hot : NULL;
+	if (ctx->peers.n_devices == 1)
+		return &ctx->peers.devices[0];
+	return ctx->loop.hot_run >= HOT_ENOUGH ? ctx->loop.hot : NULL;
 }
 
 static void hot_update(struct ripc_context *ctx, struct device *device)
 {
-	if (ctx->hot != device && !ctx->hot_run)
-		ctx->hot = device;
-	else if (ctx->hot != device)
-		ctx->hot_run = ctx->hot_run > 4 ? ctx->hot_run - 4 : 0;
-	else if (ctx->hot_run < HOT_MOST)
-		ctx->hot_run++;
+	if (ctx->loop.hot != device && !ctx->loop.hot_run)
+		ctx->loop.hot = device;
+	else if (ctx->loop.hot != device)
+		ctx->loop.hot_run = ctx->loop.hot_run > 4 ? ctx->loop.hot_run - 4 : 0;
+	else if (ctx->loop.hot_run < HOT_MOST)
+		ctx->loop.hot_run++;
 }
 
 int ripc__device_progress(struct ripc_context *ctx, struct device *device)
 {
 	struct ripc__event events[RIPC_EVENTS_MAX];
-	bool waited_on = atomic_load_explicit(&ctx->waits_on, memory_order_relaxed) == device;
+	bool waited_on = atomic_load_explicit(&ctx->loop.waits_on, memory_order_relaxed) == device;
 	int n = waited_on ? 0 : device->ops->datagrams.poll(device->port, events,
-		RIPC_EVENTS_MAX, ctx->polls_all);
+		RIPC_EVENTS_MAX, ctx->loop.polls_all);
 
 	if (n > 0)
 		hot_update(ctx, device);
@@ -283,7 +284,7 @@ int ripc__device_progress(struct ripc_context *ctx, struct device *device)
 			ripc__input_event(ctx, device, &events[i]);
 		}
 	}
-	if (ctx->arriving)
+	if (ctx->receives.arriving)
 		ripc__arrivals_settle(ctx);
 	return n > 0 ? n : 0;
 }
@@ -292,27 +293,27 @@ int ripc__timers_progress(struct ripc_context *ctx)
 {
 	int work = 0;
 
-	if (ripc__timers_next(&ctx->timers) <= ctx->now_us)
-		work += ripc__timers_run(&ctx->timers, ctx->now_us, ctx);
-	if (ctx->now_us >= ctx->next_sweep_us)
+	if (ripc__timers_next(&ctx->loop.timers) <= ctx->now_us)
+		work += ripc__timers_run(&ctx->loop.timers, ctx->now_us, ctx);
+	if (ctx->now_us >= ctx->loop.next_sweep_us)
 		ripc__partners_sweep(ctx);
-	if (ctx->now_us >= ctx->pool_due_us)
-		ctx->pool_due_us = ctx->now_us +
+	if (ctx->now_us >= ctx->loop.pool_due_us)
+		ctx->loop.pool_due_us = ctx->now_us +
 			(ripc__pool_turn(ctx->pool) ? POOL_SOON_US : POOL_TURN_US);
-	if (ctx->any_broken)
+	if (ctx->peers.any_broken)
 		ripc__routes_mend(ctx);
-	if (ctx->retry_us <= ctx->now_us)
+	if (ctx->peers.retry_us <= ctx->now_us)
 		ripc__routes_retry(ctx);
-	if (ctx->n_corked && ctx->corked_due_us <= ctx->now_us)
+	if (ctx->sends.n_corked && ctx->sends.corked_due_us <= ctx->now_us)
 		ripc__corked_flush(ctx);
-	if (ctx->acks_due_us <= ctx->now_us && !list_empty(&ctx->acks))
+	if (ctx->receives.acks_due_us <= ctx->now_us && !list_empty(&ctx->receives.acks))
 		ripc__acks_flush(ctx);
 	return work;
 }
 
 int ripc__resolver_progress(struct ripc_context *ctx)
 {
-	ctx->resolver_us = ctx->now_us;
+	ctx->loop.resolver_us = ctx->now_us;
 	return ripc__resolver_step(ctx->resolver, ctx->now_us);
 }
 
@@ -323,17 +324,17 @@ static int devices_progress(struct ripc_context *ctx, struct device *only)
 
 	if (only)
 		return ripc__device_progress(ctx, only);
-	for (uint32_t i = 0; i < ctx->n_devices; i++)
-		work += ripc__device_progress(ctx, &ctx->devices[i]);
+	for (uint32_t i = 0; i < ctx->peers.n_devices; i++)
+		work += ripc__device_progress(ctx, &ctx->peers.devices[i]);
 	return work;
 }
 
 int ripc__due_progress(struct ripc_context *ctx, int work)
 {
 	work += ripc__timers_progress(ctx);
-	if (work == 0 && !list_empty(&ctx->acks))
+	if (work == 0 && !list_empty(&ctx->receives.acks))
 		ripc__acks_flush(ctx);
-	if ((!ctx->thread_runs && ctx->now_us - ctx->resolver_us >= THREAD_TICK_US) ||
+	if ((!ctx->loop.thread_runs && ctx->now_us - ctx->loop.resolver_us >= THREAD_TICK_US) ||
 			ripc__resolver_deadline(ctx->resolver) <= ctx->now_us)
 		work += ripc__resolver_progress(ctx);
 	return work;
@@ -346,26 +347,27 @@ int ripc__progress(struct ripc_context *ctx)
 
 bool ripc__ports_drain(struct ripc_context *ctx)
 {
-	if (atomic_load_explicit(&ctx->waits_on, memory_order_relaxed)) {
+	if (atomic_load_explicit(&ctx->loop.waits_on, memory_order_relaxed)) {
 		ripc__kick_reader(ctx);
 		return false;
 	}
-	ctx->polls_all = true;
+	ctx->loop.polls_all = true;
 	for (uint32_t i = 0; i < DRAIN_LOOKS && devices_progress(ctx, NULL); i++)
 		;
-	ctx->polls_all = false;
+	ctx->loop.polls_all = false;
 	return true;
 }
 
 int ripc__look(struct ripc_context *ctx, uint32_t times)
 {
-	bool at_all = ++ctx->hot_looks % OTHERS_EVERY == 0 || ctx->reads.n || ctx->writes.n;
+	bool at_all = ++ctx->loop.hot_looks % OTHERS_EVERY == 0 || ctx->receives.reads.n ||
+		ctx->sends.writes.n;
 	struct device *hot = at_all ? NULL : ripc__hot_device(ctx);
 	int work = devices_progress(ctx, hot);
 
 	for (uint32_t i = 1; hot && work == 0 && i < times; i++)
 		work = ripc__device_progress(ctx, hot);
-	if (work && ctx->n_busy == 0 && ctx->hot_looks % DUE_EVERY)
+	if (work && ctx->loop.n_busy == 0 && ctx->loop.hot_looks % DUE_EVERY)
 		return work;
 	return ripc__due_progress(ctx, work);
 }
@@ -375,11 +377,11 @@ int ripc__poll(struct ripc_context *ctx)
 	int work, more;
 
 	ripc__activity_count(ctx);
-	if (ctx->ports_fd >= 0 && !ctx->reader)
-		ripc__kick_drain(ctx->kick_fd);
+	if (ctx->loop.ports_fd >= 0 && !ctx->loop.reader)
+		ripc__kick_drain(ctx->loop.kick_fd);
 	work = more = ripc__progress(ctx);
 	/* Once more after the last: so that its descriptor is not readable for what is done. */
-	for (uint32_t i = 0; ctx->ports_fd >= 0 && more && i < POLL_LOOKS; i++)
+	for (uint32_t i = 0; ctx->loop.ports_fd >= 0 && more && i < POLL_LOOKS; i++)
 		work += more = ripc__progress(ctx);
 	ripc__ports_leave(ctx);
 	return work;
@@ -408,7 +410,7 @@ static int use(struct ripc_context *ctx, int error, struct key_dir *found, char 
 
 int ripc__reread(struct ripc_context *ctx)
 {
-	uint64_t number = ++ctx->reread.begun;
+	uint64_t number = ++ctx->loop.reread.begun;
 	struct key_dir found;
 	char why[KEY_WHY];
 	int error;
@@ -416,8 +418,8 @@ int ripc__reread(struct ripc_context *ctx)
 	ripc__leave(ctx);
 	error = read_dir(ctx, &found, why);
 	ripc__lock_timely(ctx); /* not ripc__enter(): ripc_close() may have begun */
-	if (number > ctx->reread.used) {
-		ctx->reread.used = number;
+	if (number > ctx->loop.reread.used) {
+		ctx->loop.reread.used = number;
 		error = use(ctx, error, &found, why);
 	}
 	ripc__key_dir_wipe(&found);
@@ -430,7 +432,7 @@ static void *reread_main(void *arg)
 
 	ripc__lock_timely(ctx);
 	(void)ripc__reread(ctx);
-	ctx->reread.ended = true;
+	ctx->loop.reread.ended = true;
 	ripc__leave(ctx);
 	return NULL;
 }
@@ -455,14 +457,14 @@ void ripc__reread_begin(struct ripc_context *ctx)
 		reread_here(ctx);
 		return;
 	}
-	if (ctx->reread.runs && !ctx->reread.ended) {
+	if (ctx->loop.reread.runs && !ctx->loop.reread.ended) {
 		ripc__log(ctx, RIPC_LOG_WARN, "keys: %s: the file system has not answered for a "
 			"minute: nothing is changed until it does", ctx->cfg.keys);
 		return;
 	}
 	ripc__reread_end(ctx);
-	error = ripc__thread_make(&ctx->reread.thread, reread_main, ctx);
-	ctx->reread.runs = error == 0;
+	error = ripc__thread_make(&ctx->loop.reread.thread, reread_main, ctx);
+	ctx->loop.reread.runs = error == 0;
 	if (error)
 		ripc__log(ctx, RIPC_LOG_WARN, "keys: %s is not read: no thread can be made: %s",
 			ctx->cfg.keys, strerror(error));
@@ -470,9 +472,9 @@ void ripc__reread_begin(struct ripc_context *ctx)
 
 void ripc__reread_end(struct ripc_context *ctx)
 {
-	if (ctx->reread.runs)
-		pthread_join(ctx->reread.thread, NULL);
-	ctx->reread.runs = ctx->reread.ended = false;
+	if (ctx->loop.reread.runs)
+		pthread_join(ctx->loop.reread.thread, NULL);
+	ctx->loop.reread.runs = ctx->loop.reread.ended = false;
 }
 
 /* ---- summing ----------------------------------------------------------------------------- */
@@ -485,13 +487,13 @@ static bool sum_part(struct outgoing *outgoing, const struct iovec *part, uint64
 {
 	struct ripc_context *ctx = outgoing->message.ctx;
 
-	ctx->n_away++;
+	ctx->loop.n_away++;
 	ripc__leave(ctx);
 	ripc__point(ctx, "in_summing");
 	*sum += ripc__blocksum(part->iov_base, part->iov_len, start);
 	ripc__lock_timely(ctx);
-	ctx->n_away--;
-	ctx->changed |= ctx->closing; /* ripc_close() waits for this thread */
+	ctx->loop.n_away--;
+	ctx->loop.changed |= ctx->loop.closing; /* ripc_close() waits for this thread */
 	ripc__progress(ctx);
 	return outgoing->state == OUT_ACTIVE || outgoing->state == OUT_WAITING;
 }

@@ -1,14 +1,61 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of core/engine share: no other room includes this. */
+/* The work that is due in a context, and what the context keeps for it. */
 #ifndef RIPC_ENGINE_LOOP_H
 #define RIPC_ENGINE_LOOP_H
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 
-#include "core/objects.h"
+#include "util/list.h"
+#include "util/timers.h"
 
+struct device;
+struct message;
 struct outgoing;
 struct ripc_context;
+struct waiter;
+
+/* The work of a context: its timers, sleepers and threads. */
+struct loop {
+	uint64_t read_at;          /* when the clock was read, in ticks of the processor */
+	bool has_ticks;            /* the clock is the real one, and ticks belong to it */
+	bool polls_all;            /* polls look everywhere (ripc__ports_drain) */
+	bool changed;              /* something happened that a waiter may wait for */
+	bool expect_sleep;         /* the last look found nothing: sleep at once */
+	bool quiet;                /* the hot port's own wait found nothing: sleep in ppoll */
+	bool closing, is_shut;     /* ripc_close() waits for other calls to end; they have */
+	struct device *hot;        /* the device by which messages come (loop.c) */
+	uint32_t hot_run, hot_looks; /* how surely; looks at it */
+	_Atomic(struct device *) waits_on; /* the reader sleeps in its port's own wait; or NULL */
+	atomic_bool woken;         /* by ripc_wake() (wait.c) */
+	_Atomic(struct device *) watch_beside; /* the thread watches all other ports; or NULL */
+	struct ripc__timers timers;
+	uint32_t n_timers;         /* objects that may set a timer */
+	uint32_t n_busy;           /* long messages with bytes still to send or receive */
+	uint32_t n_away;           /* calls that work without the lock */
+	struct list waiters;
+	struct waiter *reader;     /* looks after the ports, asleep or not; NULL: there is none */
+	uint32_t looks, sleeps, yield_credit, glance_us;
+	uint64_t yield_again_us;   /* no yield before: other threads keep the processor for long */
+	int kick_fd, thread_kick_fd;
+	int ports_fd;              /* of ripc_context_fd(), for all ports; -1 until asked for */
+	uint32_t n_event_fds;      /* services with a descriptor */
+	uint64_t reader_until_us;  /* while the reader is asleep: until when */
+	pthread_t thread;
+	bool reader_kicked;
+	bool thread_runs, thread_stop, thread_holds, thread_parked, thread_asleep, thread_kicked;
+	_Atomic uint64_t thread_until_us;
+	struct {
+		pthread_t thread;
+		bool runs, ended;
+		uint64_t begun, used; /* readings; the last one whose contents are in use */
+	} reread;                  /* of the directory of keys */
+	_Atomic uint64_t activity; /* grows with each look at the ports by a call */
+	uint64_t resolver_us;      /* when the resolver's sources were last polled */
+	uint64_t next_sweep_us, pool_due_us; /* partners; idle memory of the pool */
+};
 
 /* ---- progress ---------------------------------------------------------------------------- */
 

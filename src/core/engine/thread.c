@@ -20,7 +20,7 @@
 #define PARK_TICKS     10u /* after so many ticks with a sleeping reader the thread parks */
 
 struct shift {
-	uint64_t activity; /* ctx->activity at the last tick */
+	uint64_t activity; /* ctx->loop.activity at the last tick */
 	uint32_t tick_us;
 	uint32_t idle_ticks;
 };
@@ -45,9 +45,9 @@ static bool thread_plan(struct ripc_context *ctx, struct shift *shift, uint64_t 
 	uint64_t next_us;
 
 	*until_us = ctx->now_us + shift->tick_us;
-	if (ctx->reader) {
-		ctx->thread_parked = shift->idle_ticks >= PARK_TICKS && !ctx->waits_on;
-		if (ctx->thread_parked)
+	if (ctx->loop.reader) {
+		ctx->loop.thread_parked = shift->idle_ticks >= PARK_TICKS && !ctx->loop.waits_on;
+		if (ctx->loop.thread_parked)
 			*until_us = UINT64_MAX;
 		return false;
 	}
@@ -71,20 +71,20 @@ static void thread_progress(struct ripc_context *ctx)
 static void thread_sleep(struct ripc_context *ctx, struct shift *shift, struct pollfd *fds,
 		nfds_t n, uint64_t until_us)
 {
-	bool ticking = !ctx->thread_holds && !ctx->thread_parked;
+	bool ticking = !ctx->loop.thread_holds && !ctx->loop.thread_parked;
 	uint64_t now_us = ctx->now_us;
 
-	atomic_store(&ctx->thread_until_us, until_us);
-	ctx->thread_asleep = true;
+	atomic_store(&ctx->loop.thread_until_us, until_us);
+	ctx->loop.thread_asleep = true;
 	ripc__unlock(ctx);
 	ripc__sleep_on(fds, n, now_us, until_us, NULL);
 	while (ticking && !ripc__any_revents(fds, n) && shift_is_active(ctx, shift)) {
 		now_us = ctx->env.now_us(ctx->env.arg);
-		atomic_store(&ctx->thread_until_us, now_us + shift->tick_us);
+		atomic_store(&ctx->loop.thread_until_us, now_us + shift->tick_us);
 		ripc__sleep_on(fds, n, now_us, now_us + shift->tick_us, NULL);
 	}
 	ripc__lock_timely(ctx);
-	ctx->thread_asleep = ctx->thread_parked = false;
+	ctx->loop.thread_asleep = ctx->loop.thread_parked = false;
 }
 
 static void thread_round(struct ripc_context *ctx, struct shift *shift)
@@ -95,11 +95,11 @@ static void thread_round(struct ripc_context *ctx, struct shift *shift)
 	const struct device *but;
 	nfds_t n_resolver, n;
 
-	ctx->thread_holds = thread_plan(ctx, shift, &until_us);
-	looks = ctx->thread_holds && ctx->ports_fd < 0;
+	ctx->loop.thread_holds = thread_plan(ctx, shift, &until_us);
+	looks = ctx->loop.thread_holds && ctx->loop.ports_fd < 0;
 	/* Also between two calls: the next one takes it that the others are watched. */
-	but = ctx->thread_holds ? NULL : atomic_load(&ctx->watch_beside);
-	fds[0] = (struct pollfd){.fd = ctx->thread_kick_fd, .events = POLLIN};
+	but = ctx->loop.thread_holds ? NULL : atomic_load(&ctx->loop.watch_beside);
+	fds[0] = (struct pollfd){.fd = ctx->loop.thread_kick_fd, .events = POLLIN};
 	n = n_resolver = ripc__resolver_add(ctx, fds, 1);
 	if ((looks || but) && ripc__ports_arm(ctx, but))
 		n = ripc__ports_add(ctx, fds, n_resolver, &ticks, but);
@@ -109,20 +109,20 @@ static void thread_round(struct ripc_context *ctx, struct shift *shift)
 		until_us = now_us + THREAD_TICK_US;
 	thread_sleep(ctx, shift, fds, n, until_us);
 	if (fds[0].revents) {
-		ripc__kick_drain(ctx->thread_kick_fd);
-		ctx->thread_kicked = false;
+		ripc__kick_drain(ctx->loop.thread_kick_fd);
+		ctx->loop.thread_kicked = false;
 		shift->tick_us = THREAD_TICK_US;
 	}
 	if (ripc__any_revents(fds + 1, n_resolver - 1) ||
 			ripc__resolver_deadline(ctx->resolver) <= ctx->now_us)
 		ripc__resolver_progress(ctx);
-	if ((ctx->thread_holds && looks) || until_us == now_us ||
+	if ((ctx->loop.thread_holds && looks) || until_us == now_us ||
 			ripc__any_revents(fds + n_resolver, n - n_resolver))
 		thread_progress(ctx);
-	else if (!ctx->reader || ctx->waits_on)
+	else if (!ctx->loop.reader || ctx->loop.waits_on)
 		ripc__timers_progress(ctx);
-	ctx->thread_holds = false;
-	if (ctx->changed)
+	ctx->loop.thread_holds = false;
+	if (ctx->loop.changed)
 		ripc__wake_ready(ctx);
 	ripc__wake_for_timers(ctx);
 }
@@ -133,7 +133,7 @@ static void *thread_main(void *arg)
 	struct shift shift = {.tick_us = THREAD_TICK_US};
 
 	ripc__lock_timely(ctx);
-	while (!ctx->thread_stop)
+	while (!ctx->loop.thread_stop)
 		thread_round(ctx, &shift);
 	ripc__unlock(ctx);
 	return NULL;
@@ -143,10 +143,10 @@ int ripc__thread_start(struct ripc_context *ctx)
 {
 	int error;
 
-	if (ctx->thread_runs || ctx->cfg.flags & RIPC_NO_THREAD)
+	if (ctx->loop.thread_runs || ctx->cfg.flags & RIPC_NO_THREAD)
 		return 0;
-	error = ripc__thread_make(&ctx->thread, thread_main, ctx);
-	ctx->thread_runs = error == 0;
+	error = ripc__thread_make(&ctx->loop.thread, thread_main, ctx);
+	ctx->loop.thread_runs = error == 0;
 	/* There are no more threads for this user or cgroup: no memory, as far as callers go. */
 	if (error)
 		ripc__log(ctx, RIPC_LOG_ERROR, "no thread can be made: %s (ulimit -u, or pids.max "
@@ -156,11 +156,11 @@ int ripc__thread_start(struct ripc_context *ctx)
 
 void ripc__thread_end(struct ripc_context *ctx)
 {
-	if (!ctx->thread_runs)
+	if (!ctx->loop.thread_runs)
 		return;
 	ripc__lock(ctx);
-	ctx->thread_stop = true;
+	ctx->loop.thread_stop = true;
 	ripc__unlock(ctx);
-	ripc__kick(ctx->thread_kick_fd);
-	pthread_join(ctx->thread, NULL);
+	ripc__kick(ctx->loop.thread_kick_fd);
+	pthread_join(ctx->loop.thread, NULL);
 }

@@ -77,10 +77,10 @@ void ripc__kick_drain(int fd)
 
 RIPC__RARE void ripc__thread_kick(struct ripc_context *ctx)
 {
-	if (ctx->thread_kicked)
+	if (ctx->loop.thread_kicked)
 		return;
-	ctx->thread_kicked = true;
-	ripc__kick(ctx->thread_kick_fd);
+	ctx->loop.thread_kicked = true;
+	ripc__kick(ctx->loop.thread_kick_fd);
 }
 
 bool ripc__sleep_on(struct pollfd *fds, nfds_t n, uint64_t now_us, uint64_t until_us,
@@ -110,8 +110,8 @@ bool ripc__any_revents(const struct pollfd *fds, nfds_t n)
 nfds_t ripc__ports_add(struct ripc_context *ctx, struct pollfd *fds, nfds_t n, bool *ticks,
 		const struct device *but)
 {
-	for (uint32_t i = 0; i < ctx->n_devices; i++) {
-		const struct device *device = &ctx->devices[i];
+	for (uint32_t i = 0; i < ctx->peers.n_devices; i++) {
+		const struct device *device = &ctx->peers.devices[i];
 
 		if (device == but)
 			continue;
@@ -127,8 +127,8 @@ nfds_t ripc__ports_add(struct ripc_context *ctx, struct pollfd *fds, nfds_t n, b
 
 bool ripc__ports_arm(struct ripc_context *ctx, const struct device *but)
 {
-	for (uint32_t i = 0; i < ctx->n_devices; i++) {
-		struct device *device = &ctx->devices[i];
+	for (uint32_t i = 0; i < ctx->peers.n_devices; i++) {
+		struct device *device = &ctx->peers.devices[i];
 
 		if (device != but && device->ops->net.arm &&
 				device->ops->net.arm(device->port) == -EAGAIN)
@@ -158,7 +158,7 @@ static int watch(int epoll_fd, int fd)
 
 static int watch_all(struct ripc_context *ctx, int epoll_fd)
 {
-	struct pollfd fds[POLLS_MAX] = {{.fd = ctx->kick_fd}};
+	struct pollfd fds[POLLS_MAX] = {{.fd = ctx->loop.kick_fd}};
 	bool ticks = false; /* what has no descriptor is served by timeouts */
 	nfds_t n = ripc__ports_add(ctx, fds, 1, &ticks, NULL);
 	int error = 0;
@@ -173,10 +173,10 @@ static int watch_all(struct ripc_context *ctx, int epoll_fd)
 
 void ripc__port_widened(struct ripc_context *ctx, const struct device *device)
 {
-	if (ctx->ports_fd >= 0) /* without memory: looked at with the others */
-		watch(ctx->ports_fd, device->many_fd);
+	if (ctx->loop.ports_fd >= 0) /* without memory: looked at with the others */
+		watch(ctx->loop.ports_fd, device->many_fd);
 	ripc__thread_kick(ctx);
-	if (ctx->reader && ctx->reader->asleep_on_port)
+	if (ctx->loop.reader && ctx->loop.reader->asleep_on_port)
 		ripc__kick_reader(ctx);
 }
 
@@ -184,8 +184,8 @@ int ripc__context_fd(struct ripc_context *ctx)
 {
 	int epoll_fd, error;
 
-	if (ctx->ports_fd >= 0)
-		return ctx->ports_fd;
+	if (ctx->loop.ports_fd >= 0)
+		return ctx->loop.ports_fd;
 	epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (epoll_fd < 0)
 		return -errno;
@@ -194,7 +194,7 @@ int ripc__context_fd(struct ripc_context *ctx)
 		close(epoll_fd);
 		return error;
 	}
-	ctx->ports_fd = epoll_fd;
+	ctx->loop.ports_fd = epoll_fd;
 	ripc__thread_kick(ctx);
 	ripc__ports_leave(ctx);
 	return epoll_fd;
@@ -202,20 +202,20 @@ int ripc__context_fd(struct ripc_context *ctx)
 
 static void context_fd_close(struct ripc_context *ctx)
 {
-	if (ctx->ports_fd >= 0)
-		close(ctx->ports_fd);
+	if (ctx->loop.ports_fd >= 0)
+		close(ctx->loop.ports_fd);
 }
 
 void ripc__ports_leave(struct ripc_context *ctx)
 {
 	bool armed;
 
-	if (ctx->reader || !ripc__has_descriptors(ctx))
+	if (ctx->loop.reader || !ripc__has_descriptors(ctx))
 		return;
 	armed = ripc__ports_arm(ctx, NULL);
-	if (ctx->ports_fd >= 0 && !armed)
-		ripc__kick(ctx->kick_fd);
-	else if (ctx->ports_fd < 0 && (!armed || !ctx->thread_holds))
+	if (ctx->loop.ports_fd >= 0 && !armed)
+		ripc__kick(ctx->loop.kick_fd);
+	else if (ctx->loop.ports_fd < 0 && (!armed || !ctx->loop.thread_holds))
 		ripc__thread_kick(ctx);
 }
 
@@ -225,11 +225,11 @@ void ripc__ports_leave(struct ripc_context *ctx)
  * Ending calls that wait.
  *
  * Design notes. A signal handler may call ripc_wake(), also one that interrupts a thread which has
- * the lock. So ripc_wake() takes none: the wake is counted in its service, ctx->woken is set, and
- * the reader's sleep ended, of whichever kind it is. The reader finds ctx->woken set, and ends the
+ * the lock. So ripc_wake() takes none: the wake is counted in its service, loop.woken is set, and
+ * the reader's sleep ended, of whichever kind it is. The reader finds loop.woken set, and ends the
  * sleep of those beside it that are meant (ripc__wake_ready()). A thread that sleeps beside has a
  * reader, or has just become the reader. A reader that goes into a port's own wait says so
- * (ctx->waits_on), then looks at ctx->woken; ripc_wake() sets that, then looks at ctx->waits_on:
+ * (loop.waits_on), then looks at loop.woken; ripc_wake() sets that, then looks at loop.waits_on:
  * one of them sees the other. In ppoll() the kick stays readable until it is taken.
  *
  * Sends and calls that close are not ended: they report an outcome. A wake that meets none but
@@ -257,11 +257,11 @@ int ripc_wake(struct ripc_service *svc)
 	if (!ripc__is_own(ctx))
 		return ripc__refusal(ctx);
 	atomic_fetch_add(&svc->wakes, 1);
-	atomic_store(&ctx->woken, true);
-	device = atomic_load(&ctx->waits_on);
+	atomic_store(&ctx->loop.woken, true);
+	device = atomic_load(&ctx->loop.waits_on);
 	if (device)
 		device->ops->net.wake(device->port);
-	ripc__kick(ctx->kick_fd);
+	ripc__kick(ctx->loop.kick_fd);
 	errno = before;
 	return 0;
 }
@@ -319,21 +319,22 @@ static void reader_sleep(struct ripc_context *ctx, struct waiter *self, uint64_t
 	bool ticks = false, undisturbed;
 	const sigset_t *mask;
 
-	fds[0] = (struct pollfd){.fd = ctx->kick_fd, .events = POLLIN};
+	fds[0] = (struct pollfd){.fd = ctx->loop.kick_fd, .events = POLLIN};
 	n_ports = ripc__ports_add(ctx, fds, n, &ticks, NULL);
-	n = ctx->thread_runs ? n_ports : ripc__resolver_add(ctx, fds, n_ports);
-	ctx->glance_us = ctx->glance_us < THREAD_TICK_US ? 2 * ctx->glance_us + GLANCE_US :
+	n = ctx->loop.thread_runs ? n_ports : ripc__resolver_add(ctx, fds, n_ports);
+	ctx->loop.glance_us = ctx->loop.glance_us < THREAD_TICK_US ? 2 * ctx->loop.glance_us +
+		GLANCE_US :
 		THREAD_TICK_US;
-	if (ticks && until_us > now_us + ctx->glance_us)
-		until_us = now_us + ctx->glance_us;
+	if (ticks && until_us > now_us + ctx->loop.glance_us)
+		until_us = now_us + ctx->loop.glance_us;
 	if (!ripc__ports_arm(ctx, NULL)) {
 		ripc__progress(ctx); /* perhaps by a device that is not the hot one */
 		return;
 	}
 	self->asleep_on_port = true;
-	ctx->reader_until_us = until_us;
+	ctx->loop.reader_until_us = until_us;
 	ripc__activity_count(ctx);
-	atomic_store(&ctx->watch_beside, NULL);
+	atomic_store(&ctx->loop.watch_beside, NULL);
 	ripc__unlock(ctx);
 	mask = self->signals ? &self->signals->before : NULL;
 	undisturbed = ripc__sleep_on(fds, n, now_us, until_us, mask);
@@ -341,17 +342,17 @@ static void reader_sleep(struct ripc_context *ctx, struct waiter *self, uint64_t
 	self->signalled |= mask && !undisturbed;
 	self->asleep_on_port = false;
 	/* A kick that came after the sleep must not stand in the way of the next one. */
-	if (ctx->reader_kicked || fds[0].revents) {
-		ripc__kick_drain(ctx->kick_fd);
-		ctx->reader_kicked = false;
+	if (ctx->loop.reader_kicked || fds[0].revents) {
+		ripc__kick_drain(ctx->loop.kick_fd);
+		ctx->loop.reader_kicked = false;
 	}
 	if (ripc__any_revents(fds + n_ports, n - n_ports))
 		ripc__resolver_progress(ctx);
 	for (nfds_t i = 1; i < n_ports; i++) {
-		ctx->expect_sleep |= fds[i].revents != 0;
-		ctx->quiet &= fds[i].revents == 0;
+		ctx->loop.expect_sleep |= fds[i].revents != 0;
+		ctx->loop.quiet &= fds[i].revents == 0;
 	}
-	ctx->glance_us = ripc__progress(ctx) ? 0 : ctx->glance_us;
+	ctx->loop.glance_us = ripc__progress(ctx) ? 0 : ctx->loop.glance_us;
 }
 
 /* May the reader sleep on the hot port alone, and for long? */
@@ -360,9 +361,10 @@ static bool can_wait_on_port(struct ripc_context *ctx, const struct waiter *self
 {
 	const struct device *hot = ripc__hot_device(ctx);
 
-	if (!hot || !hot->ops->net.wait || hot->many_fd >= 0 || !ctx->thread_runs || self->signals)
+	if (!hot || !hot->ops->net.wait || hot->many_fd >= 0 || !ctx->loop.thread_runs ||
+			self->signals)
 		return false;
-	return !ctx->quiet && ctx->n_busy == 0 && !ctx->thread_parked &&
+	return !ctx->loop.quiet && ctx->loop.n_busy == 0 && !ctx->loop.thread_parked &&
 		until_us > ctx->now_us + PORT_WAIT_US;
 }
 
@@ -374,21 +376,21 @@ static void port_wait(struct ripc_context *ctx, struct waiter *self, uint64_t un
 		ripc__progress(ctx); /* perhaps by a device that is not the hot one */
 		return;
 	}
-	if (ctx->n_devices > 1 && atomic_exchange(&ctx->watch_beside, device) != device)
+	if (ctx->peers.n_devices > 1 && atomic_exchange(&ctx->loop.watch_beside, device) != device)
 		ripc__thread_kick(ctx);
 	self->asleep_on_port = true;
-	atomic_store(&ctx->waits_on, device);
-	ctx->reader_until_us = until_us;
+	atomic_store(&ctx->loop.waits_on, device);
+	ctx->loop.reader_until_us = until_us;
 	ripc__activity_count(ctx);
 	ripc__unlock(ctx);
-	if (!atomic_load(&ctx->woken)) /* after waits_on was set: wait.c */
+	if (!atomic_load(&ctx->loop.woken)) /* after waits_on was set: wait.c */
 		device->ops->net.wait(device->port);
 	ripc__lock_timely(ctx);
 	self->asleep_on_port = false;
-	atomic_store_explicit(&ctx->waits_on, NULL, memory_order_relaxed);
-	ctx->reader_kicked = false;
-	ctx->expect_sleep = true;
-	ctx->quiet = device->ops->net.arm(device->port) == 0;
+	atomic_store_explicit(&ctx->loop.waits_on, NULL, memory_order_relaxed);
+	ctx->loop.reader_kicked = false;
+	ctx->loop.expect_sleep = true;
+	ctx->loop.quiet = device->ops->net.arm(device->port) == 0;
 	ripc__due_progress(ctx, ripc__device_progress(ctx, device));
 }
 
@@ -418,7 +420,7 @@ static bool spin(struct ripc_context *ctx, struct waiter *self)
 
 	while (ctx->now_us < until_us) {
 		if (ripc__look(ctx, GLANCES) || ripc__waiter_is_done(self) ||
-				atomic_load(&ctx->woken))
+				atomic_load(&ctx->loop.woken))
 			return true;
 		give_way(ctx);
 		if (self->signals && ++turns % SIGNALS_EVERY == 0)
@@ -437,7 +439,7 @@ static bool yield_once(struct ripc_context *ctx, struct waiter *self)
 	ripc__lock_timely(ctx);
 	took_us = ctx->now_us - began_us;
 	if (took_us > SLICE_US)
-		ctx->yield_again_us = ctx->now_us + YIELD_SHARE * took_us;
+		ctx->loop.yield_again_us = ctx->now_us + YIELD_SHARE * took_us;
 	return ripc__look(ctx, 1) || ripc__waiter_is_done(self);
 }
 
@@ -452,40 +454,40 @@ static bool yield_and_look(struct ripc_context *ctx, struct waiter *self)
 {
 	uint64_t began_us = ctx->now_us;
 
-	if (ctx->cfg.spin_us || (ctx->yield_credit == 0 && ++ctx->sleeps % LOOK_EVERY) ||
-			ctx->now_us < ctx->yield_again_us)
+	if (ctx->cfg.spin_us || (ctx->loop.yield_credit == 0 && ++ctx->loop.sleeps % LOOK_EVERY) ||
+			ctx->now_us < ctx->loop.yield_again_us)
 		return false;
 	while (ctx->now_us - began_us < YIELD_US) {
 		if (!yield_once(ctx, self))
 			continue;
-		ctx->yield_credit = YIELD_CREDIT;
-		ctx->expect_sleep = true; /* next time it need not look before it yields */
+		ctx->loop.yield_credit = YIELD_CREDIT;
+		ctx->loop.expect_sleep = true; /* next time it need not look before it yields */
 		return true;
 	}
-	ctx->yield_credit -= ctx->yield_credit > 0;
+	ctx->loop.yield_credit -= ctx->loop.yield_credit > 0;
 	return false;
 }
 
 static bool looks_first(struct ripc_context *ctx)
 {
-	return !ctx->expect_sleep || ++ctx->looks % LOOK_EVERY == 0;
+	return !ctx->loop.expect_sleep || ++ctx->loop.looks % LOOK_EVERY == 0;
 }
 
 static void reader_step(struct ripc_context *ctx, struct waiter *self, uint64_t deadline_us)
 {
 	uint64_t until_us;
 
-	ctx->reader = self;
+	ctx->loop.reader = self;
 	ripc__activity_count(ctx);
-	if (ctx->thread_holds) {
-		ctx->thread_holds = false;
+	if (ctx->loop.thread_holds) {
+		ctx->loop.thread_holds = false;
 		ripc__thread_kick(ctx);
 	}
 	if (spin_us(ctx)) {
 		if (spin(ctx, self))
 			return;
 	} else if (looks_first(ctx)) {
-		ctx->expect_sleep = false;
+		ctx->loop.expect_sleep = false;
 		if (ripc__look(ctx, 1))
 			return;
 	}
@@ -504,9 +506,9 @@ static void reader_step(struct ripc_context *ctx, struct waiter *self, uint64_t 
 /* While another call reads, which has to learn of our timers: by the thread, within a tick. */
 static void sleep_beside(struct ripc_context *ctx, struct waiter *self, uint64_t deadline_us)
 {
-	if (ctx->thread_parked)
+	if (ctx->loop.thread_parked)
 		ripc__thread_kick(ctx);
-	else if (!ctx->thread_runs)
+	else if (!ctx->loop.thread_runs)
 		ripc__wake_for_timers(ctx);
 	/* A futex knows no mask of signals: they are looked for now and then. */
 	if (self->signals && ctx->now_us + BESIDE_US < deadline_us)
@@ -522,20 +524,20 @@ static void sleep_beside(struct ripc_context *ctx, struct waiter *self, uint64_t
 /* Not inline, lest gcc 12 take the list for one that outlives its members (-Wdangling-pointer). */
 static __attribute__((noinline)) void waiter_join(struct ripc_context *ctx, struct waiter *self)
 {
-	list_append(&ctx->waiters, &self->node);
+	list_append(&ctx->loop.waiters, &self->node);
 }
 
 /* Hands the reading on, to another waiting call or to the progress thread. */
 static void waiter_leave(struct ripc_context *ctx, struct waiter *self)
 {
 	list_remove(&self->node);
-	ctx->changed |= ctx->closing; /* ripc_close() waits until all have left */
-	if (ctx->reader == self)
-		ctx->reader = NULL;
-	if (ctx->reader)
+	ctx->loop.changed |= ctx->loop.closing; /* ripc_close() waits until all have left */
+	if (ctx->loop.reader == self)
+		ctx->loop.reader = NULL;
+	if (ctx->loop.reader)
 		return;
 	/* Also if the reading was handed to us just when we gave up waiting. */
-	list_for_each(node, &ctx->waiters) {
+	list_for_each(node, &ctx->loop.waiters) {
 		struct waiter *waiter = list_entry(node, struct waiter, node);
 
 		if (waiter->asleep_beside) {
@@ -543,7 +545,7 @@ static void waiter_leave(struct ripc_context *ctx, struct waiter *self)
 			return;
 		}
 	}
-	if (ctx->thread_parked)
+	if (ctx->loop.thread_parked)
 		ripc__thread_kick(ctx);
 	ripc__ports_leave(ctx);
 }
@@ -565,10 +567,10 @@ static void idle_step(struct ripc_context *ctx, uint64_t deadline_us)
 /* After ripc_wake(): the threads that are meant are found. */
 static void wakes_spread(struct ripc_context *ctx)
 {
-	if (!atomic_load_explicit(&ctx->woken, memory_order_relaxed))
+	if (!atomic_load_explicit(&ctx->loop.woken, memory_order_relaxed))
 		return;
-	atomic_store(&ctx->woken, false);
-	ctx->changed = true;
+	atomic_store(&ctx->loop.woken, false);
+	ctx->loop.changed = true;
 }
 
 static __attribute__((noinline)) void wait_long(struct ripc_context *ctx, struct waiter *self,
@@ -576,19 +578,19 @@ static __attribute__((noinline)) void wait_long(struct ripc_context *ctx, struct
 {
 	bool done = false;
 
-	ctx->glance_us = 0;
+	ctx->loop.glance_us = 0;
 	waiter_join(ctx, self);
 	while (!done && ctx->now_us < deadline_us) {
 		wakes_spread(ctx);
 		if (ctx->env.idle != NULL)
 			idle_step(ctx, deadline_us);
-		else if (!ctx->reader || ctx->reader == self)
+		else if (!ctx->loop.reader || ctx->loop.reader == self)
 			reader_step(ctx, self, deadline_us);
 		else
 			sleep_beside(ctx, self, deadline_us);
 		done = ripc__waiter_is_done(self);
 		wakes_spread(ctx);
-		if (ctx->changed && ctx->waiters.next->next != &ctx->waiters)
+		if (ctx->loop.changed && ctx->loop.waiters.next->next != &ctx->loop.waiters)
 			ripc__wake_ready(ctx);
 		if (!done && ctx->env.idle == NULL) {
 			give_way(ctx); /* what we do not wait for may come without end */
@@ -604,7 +606,7 @@ static inline __attribute__((always_inline)) bool wait_briefly(struct ripc_conte
 {
 	if (ready(arg))
 		return true;
-	if (ctx->n_corked)
+	if (ctx->sends.n_corked)
 		ripc__corked_flush(ctx);
 	if (deadline_us <= ctx->now_us) {
 		ripc__activity_count(ctx);
@@ -615,7 +617,7 @@ static inline __attribute__((always_inline)) bool wait_briefly(struct ripc_conte
 			ripc__ports_leave(ctx);
 		return false;
 	}
-	if (!spin_us(ctx) || ctx->reader || ctx->env.idle != NULL)
+	if (!spin_us(ctx) || ctx->loop.reader || ctx->env.idle != NULL)
 		return false;
 	ripc__activity_count(ctx);
 	return ripc__look(ctx, 1) && ready(arg);
@@ -676,14 +678,14 @@ int ripc__wait_open(struct ripc_context *ctx)
 {
 	int error;
 
-	ctx->ports_fd = -1;
-	ctx->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (ctx->kick_fd < 0)
+	ctx->loop.ports_fd = -1;
+	ctx->loop.kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (ctx->loop.kick_fd < 0)
 		return -errno;
-	ctx->thread_kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (ctx->thread_kick_fd < 0) {
+	ctx->loop.thread_kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (ctx->loop.thread_kick_fd < 0) {
 		error = -errno;
-		close(ctx->kick_fd);
+		close(ctx->loop.kick_fd);
 		return error;
 	}
 	return 0;
@@ -694,6 +696,6 @@ void ripc__wait_close(struct ripc_context *ctx)
 	ripc__thread_end(ctx);
 	ripc__reread_end(ctx);
 	context_fd_close(ctx);
-	close(ctx->kick_fd);
-	close(ctx->thread_kick_fd);
+	close(ctx->loop.kick_fd);
+	close(ctx->loop.thread_kick_fd);
 }

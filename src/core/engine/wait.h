@@ -92,7 +92,7 @@ void ripc__ports_leave(struct ripc_context *ctx);
 /* May the application sleep on descriptors of this context? */
 static inline bool ripc__has_descriptors(const struct ripc_context *ctx)
 {
-	return ctx->n_event_fds > 0 || ctx->ports_fd >= 0;
+	return ctx->loop.n_event_fds > 0 || ctx->loop.ports_fd >= 0;
 }
 
 bool ripc__any_revents(const struct pollfd *fds, nfds_t n);

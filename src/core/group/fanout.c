@@ -105,7 +105,7 @@ static void settle(struct fanout *fanout)
 	if (!fanout->begun || fanout->n_open || fanout->over)
 		return;
 	fanout->over = true;
-	context_of(fanout)->changed = true;
+	context_of(fanout)->loop.changed = true;
 	if (!fanout->waiter && !(fanout->flags & RIPC_NOWAIT)) {
 		report(fanout); /* a call has waited for it, and knows the outcome */
 		return;
@@ -163,7 +163,7 @@ static void wait_for_member(struct fanout *fanout, struct delivery *delivery)
 
 	delivery->waits = true;
 	if (!fanout->timer.index)
-		ripc__timer_set(&ctx->timers, &fanout->timer, ctx->now_us + AGAIN_US);
+		ripc__timer_set(&ctx->loop.timers, &fanout->timer, ctx->now_us + AGAIN_US);
 }
 
 /* The part has not begun, as its member's ID means another: the member may live nevertheless. */
@@ -292,7 +292,7 @@ static void begin(struct fanout *fanout)
 	uint32_t n;
 	int error = ripc__group_members(fanout->service, fanout->group, &gathering, &n);
 
-	ripc__timer_stop(&context_of(fanout)->timers, &fanout->timer);
+	ripc__timer_stop(&context_of(fanout)->loop.timers, &fanout->timer);
 	fanout->begun = true;
 	fanout->n_open = 1; /* this function */
 	fanout->status = error == -ENOMEM ? error : snapshot(fanout, gathering, n);
@@ -360,7 +360,7 @@ static struct fanout *fanout_alloc(struct ripc_service *service, const struct ri
 	fanout->deadline_us = ctx->now_us + timeout_ms * 1000;
 	fanout->n_items = request->n_items;
 	memcpy(fanout->items, request->items, size);
-	list_append(&ctx->fanouts, &fanout->node);
+	list_append(&ctx->groups.fanouts, &fanout->node);
 	return fanout;
 }
 
@@ -405,7 +405,7 @@ int ripc__fanout_start(struct ripc_service *service, const struct ripc_send *req
 		return -ENOMEM;
 	*fanout_out = fanout;
 	if (status)
-		ripc__timer_set(&ctx->timers, &fanout->timer, fanout->started_us +
+		ripc__timer_set(&ctx->loop.timers, &fanout->timer, fanout->started_us +
 			(fanout->deadline_us - fanout->started_us) / 2);
 	else
 		begin(fanout);
@@ -414,7 +414,7 @@ int ripc__fanout_start(struct ripc_service *service, const struct ripc_send *req
 
 static struct fanout *waiting_for(struct ripc_context *ctx, uint64_t group)
 {
-	list_for_each(node, &ctx->fanouts) {
+	list_for_each(node, &ctx->groups.fanouts) {
 		struct fanout *fanout = list_entry(node, struct fanout, node);
 
 		if (fanout->group == group && !fanout->begun && fanout->service)
@@ -437,7 +437,7 @@ void ripc__fanouts_gathered(struct ripc_context *ctx, uint64_t group)
 /* It reaches nobody. */
 static void abandon(struct fanout *fanout, int status)
 {
-	ripc__timer_stop(&context_of(fanout)->timers, &fanout->timer);
+	ripc__timer_stop(&context_of(fanout)->loop.timers, &fanout->timer);
 	fanout->begun = true;
 	fanout->status = status;
 	settle(fanout);
@@ -511,7 +511,7 @@ bool ripc__fanouts_cancel(struct ripc_service *service, uint64_t cookie)
 {
 	bool any = false;
 
-	list_for_each_safe(node, &service->ctx->fanouts) {
+	list_for_each_safe(node, &service->ctx->groups.fanouts) {
 		struct fanout *fanout = list_entry(node, struct fanout, node);
 
 		if (fanout->service != service || fanout->cookie != cookie || fanout->over)
@@ -524,7 +524,7 @@ bool ripc__fanouts_cancel(struct ripc_service *service, uint64_t cookie)
 
 void ripc__fanouts_orphan(struct ripc_service *service)
 {
-	list_for_each_safe(node, &service->ctx->fanouts) {
+	list_for_each_safe(node, &service->ctx->groups.fanouts) {
 		struct fanout *fanout = list_entry(node, struct fanout, node);
 
 		if (fanout->service != service)
@@ -539,8 +539,9 @@ void ripc__fanouts_orphan(struct ripc_service *service)
 
 void ripc__fanouts_free(struct ripc_context *ctx)
 {
-	while (!list_empty(&ctx->fanouts)) {
-		struct fanout *fanout = list_entry(list_pop(&ctx->fanouts), struct fanout, node);
+	while (!list_empty(&ctx->groups.fanouts)) {
+		struct fanout *fanout = list_entry(list_pop(&ctx->groups.fanouts), struct fanout,
+			node);
 
 		free(fanout->deliveries);
 		free(fanout);

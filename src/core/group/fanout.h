@@ -27,7 +27,7 @@ struct delivery {
 
 /* A long message to a group. It lives until the network and the application are done with it. */
 struct fanout {
-	struct list node;             /* ctx->fanouts */
+	struct list node;             /* ctx->groups.fanouts */
 	struct message message;       /* its COMPLETION or NOTICE */
 	struct ripc_service *service; /* NULL: closed */
 	struct ripc__timer timer;     /* until it has begun; until one that waits is tried again */

@@ -33,7 +33,7 @@
 
 /* A short that later members get, too. */
 struct kept {
-	struct list node; /* ctx->kept */
+	struct list node; /* ctx->groups.kept */
 	struct ripc_service *service;
 	uint64_t group;
 	uint64_t *told;         /* incarnations of the members that were known, sorted */
@@ -107,7 +107,7 @@ int ripc__group_members(struct ripc_service *service, uint64_t group,
 
 static void kept_free(struct ripc_context *ctx, struct kept *kept)
 {
-	ctx->n_kept--;
+	ctx->groups.n_kept--;
 	list_remove(&kept->node);
 	free(kept->told);
 	free(kept);
@@ -115,7 +115,7 @@ static void kept_free(struct ripc_context *ctx, struct kept *kept)
 
 void ripc__kept_drop(struct ripc_context *ctx, const struct ripc_service *service)
 {
-	list_for_each_safe(node, &ctx->kept) {
+	list_for_each_safe(node, &ctx->groups.kept) {
 		struct kept *kept = list_entry(node, struct kept, node);
 
 		if (!service || kept->service == service)
@@ -163,7 +163,7 @@ static int keep(struct ripc_service *service, const struct ripc_send *request, u
 	struct kept *kept;
 	char *at;
 
-	if (ctx->n_kept >= KEPT_MAX)
+	if (ctx->groups.n_kept >= KEPT_MAX)
 		return -EAGAIN;
 	kept = malloc(sizeof(*kept) + request->n_items * sizeof(struct iovec) + total);
 	if (!kept)
@@ -181,8 +181,8 @@ static int keep(struct ripc_service *service, const struct ripc_send *request, u
 			memcpy(at, request->items[i].iov_base, kept->items[i].iov_len);
 		at += kept->items[i].iov_len;
 	}
-	list_append(&ctx->kept, &kept->node);
-	ctx->n_kept++;
+	list_append(&ctx->groups.kept, &kept->node);
+	ctx->groups.n_kept++;
 	*kept_out = kept;
 	return 0;
 }
@@ -314,7 +314,7 @@ int ripc__group_short(struct ripc_service *service, const struct ripc_send *requ
 
 void ripc__group_gathered(struct ripc_context *ctx, uint64_t group)
 {
-	list_for_each_safe(node, &ctx->kept) {
+	list_for_each_safe(node, &ctx->groups.kept) {
 		struct kept *kept = list_entry(node, struct kept, node);
 		struct gathering *gathering;
 

@@ -6,6 +6,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "util/list.h"
+#include "util/map.h"
+
 struct gathering;
 struct ripc_context;
 struct ripc_send;
@@ -30,5 +33,14 @@ void ripc__kept_drop(struct ripc_context *ctx, const struct ripc_service *servic
  */
 int ripc__group_members(struct ripc_service *service, uint64_t group,
 		struct gathering **gathering, uint32_t *n);
+
+/* Of a context. */
+struct groups {
+	struct list fanouts, kept; /* fanout.h, group.c */
+	uint32_t n_kept;
+	struct list heard;         /* streams of others to groups (heard.c) */
+	struct ripc__map heard_by_sender; /* the first of each sender and group */
+	uint32_t many_least;       /* from so many members on shorts are multicast; 0: never */
+};
 
 #endif

@@ -35,7 +35,7 @@
 #define UNKNOWN   (1ull << 32) /* stands for the upper half of a number, until STREAM tells it */
 
 struct heard {
-	struct list node;       /* ctx->heard */
+	struct list node;       /* ctx->groups.heard */
 	struct heard *same;     /* the next of this sender and group */
 	struct partner *partner;
 	uint64_t group;
@@ -53,12 +53,12 @@ static uint64_t key_of(const struct ripc_context *ctx, uint64_t incarnation, uin
 {
 	const uint64_t pair[2] = {incarnation, group};
 
-	return ripc__siphash(ctx->secret, pair, sizeof(pair));
+	return ripc__siphash(ctx->self.secret, pair, sizeof(pair));
 }
 
 static struct heard *first_of(const struct ripc_context *ctx, uint64_t incarnation, uint64_t group)
 {
-	return ripc__map_get(&ctx->heard_by_sender, key_of(ctx, incarnation, group));
+	return ripc__map_get(&ctx->groups.heard_by_sender, key_of(ctx, incarnation, group));
 }
 
 static struct heard *heard_of(const struct partner *partner, uint64_t group)
@@ -162,7 +162,7 @@ static struct heard *heard_add(struct partner *partner, uint64_t group)
 {
 	struct ripc_context *ctx = partner->service->ctx;
 	uint64_t key = key_of(ctx, partner->incarnation, group);
-	struct heard *first = ripc__map_get(&ctx->heard_by_sender, key), *heard;
+	struct heard *first = ripc__map_get(&ctx->groups.heard_by_sender, key), *heard;
 
 	if (!ripc__share_left(partner, SHARE_STREAMS))
 		return NULL;
@@ -172,7 +172,7 @@ static struct heard *heard_add(struct partner *partner, uint64_t group)
 	if (first) {
 		heard->same = first->same;
 		first->same = heard;
-	} else if (ripc__map_put(&ctx->heard_by_sender, key, heard)) {
+	} else if (ripc__map_put(&ctx->groups.heard_by_sender, key, heard)) {
 		free(heard);
 		return NULL;
 	}
@@ -180,7 +180,7 @@ static struct heard *heard_add(struct partner *partner, uint64_t group)
 	heard->group = group;
 	heard->used_us = ctx->now_us;
 	partner->streams = true;
-	list_append(&ctx->heard, &heard->node);
+	list_append(&ctx->groups.heard, &heard->node);
 	ripc__share_take(partner, SHARE_STREAMS, 1);
 	return heard;
 }
@@ -217,12 +217,12 @@ static void heard_remove(struct heard *heard)
 {
 	struct ripc_context *ctx = heard->partner->service->ctx;
 	uint64_t key = key_of(ctx, heard->partner->incarnation, heard->group);
-	struct heard *at = ripc__map_get(&ctx->heard_by_sender, key);
+	struct heard *at = ripc__map_get(&ctx->groups.heard_by_sender, key);
 
 	if (at == heard && at->same)
-		ripc__map_replace(&ctx->heard_by_sender, key, at->same);
+		ripc__map_replace(&ctx->groups.heard_by_sender, key, at->same);
 	else if (at == heard)
-		ripc__map_remove(&ctx->heard_by_sender, key);
+		ripc__map_remove(&ctx->groups.heard_by_sender, key);
 	while (at != heard && at->same != heard)
 		at = at->same;
 	at->same = heard->same;
@@ -236,7 +236,7 @@ void ripc__heard_forget(struct partner *partner)
 	if (!partner->streams)
 		return;
 	partner->streams = false;
-	list_for_each_safe(node, &partner->service->ctx->heard) {
+	list_for_each_safe(node, &partner->service->ctx->groups.heard) {
 		struct heard *heard = list_entry(node, struct heard, node);
 
 		if (heard->partner == partner)
@@ -248,7 +248,7 @@ void ripc__heard_lost(struct partner *partner)
 {
 	if (!partner->streams)
 		return;
-	list_for_each(node, &partner->service->ctx->heard) {
+	list_for_each(node, &partner->service->ctx->groups.heard) {
 		struct heard *heard = list_entry(node, struct heard, node);
 
 		if (heard->partner == partner)
@@ -260,7 +260,7 @@ void ripc__heard_count(struct partner *partner, bool is_held)
 {
 	if (!partner->streams)
 		return;
-	list_for_each(node, &partner->service->ctx->heard) {
+	list_for_each(node, &partner->service->ctx->groups.heard) {
 		if (list_entry(node, struct heard, node)->partner == partner)
 			ripc__share_take(partner, SHARE_STREAMS, is_held ? 1 : -1);
 	}
@@ -270,7 +270,7 @@ void ripc__heard_move(struct partner *from, struct partner *to)
 {
 	if (!from->streams)
 		return;
-	list_for_each(node, &from->service->ctx->heard) {
+	list_for_each(node, &from->service->ctx->groups.heard) {
 		struct heard *heard = list_entry(node, struct heard, node);
 
 		if (heard->partner != from || heard_of(to, heard->group))
@@ -284,7 +284,7 @@ void ripc__heard_move(struct partner *from, struct partner *to)
 
 static bool is_joined(const struct ripc_context *ctx, uint64_t group)
 {
-	list_for_each(node, &ctx->services) {
+	list_for_each(node, &ctx->services.all) {
 		const struct ripc_service *service = list_entry(node, struct ripc_service, node);
 
 		if (ripc__map_get(&service->groups, group))
@@ -296,7 +296,7 @@ static bool is_joined(const struct ripc_context *ctx, uint64_t group)
 /* The sender must know at once that copies are needed again: the service may soon be back. */
 static void leave(struct ripc_service *service, uint64_t group)
 {
-	list_for_each(node, &service->ctx->heard) {
+	list_for_each(node, &service->ctx->groups.heard) {
 		struct heard *heard = list_entry(node, struct heard, node);
 
 		if (heard->partner->service == service && heard->group == group)
@@ -310,8 +310,8 @@ void ripc__heard_leave(struct ripc_service *service, uint64_t group)
 	struct ripc_context *ctx = service->ctx;
 
 	leave(service, group);
-	for (uint32_t i = 0; i < ctx->n_devices && !is_joined(ctx, group); i++) {
-		const struct device *device = &ctx->devices[i];
+	for (uint32_t i = 0; i < ctx->peers.n_devices && !is_joined(ctx, group); i++) {
+		const struct device *device = &ctx->peers.devices[i];
 
 		if (device->ops->many.ignore)
 			device->ops->many.ignore(device->port, group);
@@ -328,7 +328,7 @@ static bool listen_to(struct partner *partner, uint64_t group)
 	struct device *device = ripc__peer_device(ctx, partner->peer);
 	const struct ripc__backend *ops = device->ops;
 
-	if (!ops->many.hear || !ctx->many_least || partner->peer->opening ||
+	if (!ops->many.hear || !ctx->groups.many_least || partner->peer->opening ||
 			ops->many.hear(device->port, partner->peer->route, group))
 		return false;
 	if (ops->many.fd && device->many_fd < 0) {

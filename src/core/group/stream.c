@@ -204,7 +204,8 @@ static void route_find(struct ripc_service *service, struct stream *stream,
 
 	for (uint32_t i = 0; i < n; i++)
 		n_able += partner_of(service, &members[i]) != NULL;
-	for (uint32_t i = 0; n_able >= service->ctx->many_least && i < n && !stream->route; i++) {
+	for (uint32_t i = 0; n_able >= service->ctx->groups.many_least && i < n &&
+			!stream->route; i++) {
 		partner = partner_of(service, &members[(stream->round + i) % n]);
 		if (partner)
 			route_open(stream, partner);
@@ -295,7 +296,7 @@ struct stream *ripc__stream_for(struct ripc_service *service, uint64_t group,
 	uint64_t now_us = service->ctx->now_us;
 	uint32_t most_us;
 
-	if (!stream && (n < service->ctx->many_least || !service->ctx->many_least))
+	if (!stream && (n < service->ctx->groups.many_least || !service->ctx->groups.many_least))
 		return NULL;
 	if (!stream)
 		stream = stream_new(service, group);

@@ -266,7 +266,7 @@ void ripc__grants_await_end(struct seal *seal, uint64_t end_s)
 		return;
 	at_us = ctx->now_us + (end_s * 1000000 > wall_us ? end_s * 1000000 - wall_us : 0);
 	if (!seal->rights_end.index || at_us < seal->rights_end.at_us)
-		ripc__timer_set(&ctx->timers, &seal->rights_end, at_us);
+		ripc__timer_set(&ctx->loop.timers, &seal->rights_end, at_us);
 }
 
 /* ---- capability -------------------------------------------------------------------------- */

@@ -80,7 +80,7 @@ static uint64_t reset_of(const struct seal *seal, uint32_t index)
 	uint8_t bound[12] = "ripc end";
 
 	put32(bound + 8, index);
-	return ripc__siphash(seal->ctx->secret, bound, sizeof(bound));
+	return ripc__siphash(seal->ctx->self.secret, bound, sizeof(bound));
 }
 
 /* ---- the initiator ----------------------------------------------------------------------- */
@@ -141,7 +141,7 @@ static int init_send(struct seal *seal, struct handshake *handshake)
 	if (!error)
 		handshake->thrown = ripc__sealed_throw(handshake->net, &handshake->at, bytes,
 			sizeof(bytes));
-	ripc__timer_set(&seal->ctx->timers, &handshake->timer,
+	ripc__timer_set(&seal->ctx->loop.timers, &handshake->timer,
 		seal->ctx->now_us + handshake->wait_us);
 	return error;
 }
@@ -559,7 +559,7 @@ void ripc__unknown_answer(struct sealed_net *net, const uint8_t *bytes,
 	struct ripc_context *ctx = net->seal->ctx;
 	uint8_t answer[UNKNOWN_LEN];
 
-	if (!ripc__bucket_take(&ctx->strangers, ctx->now_us))
+	if (!ripc__bucket_take(&ctx->partners.strangers, ctx->now_us))
 		return;
 	ripc__datagram_begin(answer, SEALED_UNKNOWN, get32(bytes + 4));
 	memcpy(answer + 8, bytes + 8, 8);

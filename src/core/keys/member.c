@@ -19,7 +19,7 @@ static uint64_t name_of(const struct seal *seal, const uint8_t key[32], uint64_t
 
 	memcpy(both, key, 32);
 	memcpy(both + 32, &context, 8);
-	return ripc__siphash(seal->ctx->secret, both, sizeof(both));
+	return ripc__siphash(seal->ctx->self.secret, both, sizeof(both));
 }
 
 struct member *ripc__member_by_name(const struct seal *seal, uint64_t name)
@@ -341,7 +341,7 @@ static void sweep(void *owner, struct ripc__timer *timer)
 	sweep_list(seal, &seal->idle);
 	sweep_list(seal, &seal->used);
 	sweep_inits(seal);
-	ripc__timer_set(&seal->ctx->timers, timer, seal->ctx->now_us + SWEEP_US);
+	ripc__timer_set(&seal->ctx->loop.timers, timer, seal->ctx->now_us + SWEEP_US);
 }
 
 void ripc__members_open(struct seal *seal)
@@ -358,7 +358,7 @@ void ripc__members_open(struct seal *seal)
 	list_init(&seal->under_way);
 	seal->opened_end = &seal->opened;
 	seal->sweep.fire = sweep;
-	ripc__timer_set(&seal->ctx->timers, &seal->sweep, seal->ctx->now_us + SWEEP_US);
+	ripc__timer_set(&seal->ctx->loop.timers, &seal->sweep, seal->ctx->now_us + SWEEP_US);
 }
 
 void ripc__members_close(struct seal *seal)

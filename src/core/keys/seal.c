@@ -147,7 +147,7 @@ int ripc__seal_renew(struct ripc_context *ctx, struct key_dir *found, char *why)
 	if (error) {
 		snprintf(why, KEY_WHY, "no memory");
 	} else if (has_changed) {
-		ctx->proves = seal->dir.has_authority;
+		ctx->self.proves = seal->dir.has_authority;
 		members_review(seal, &seal->idle, shows_more);
 		members_review(seal, &seal->used, shows_more);
 		ripc__handshakes_renew(seal);
@@ -165,7 +165,7 @@ static void look(void *owner, struct ripc__timer *timer)
 	ripc__reread_begin(ctx);
 	(void)ripc__grants_own(ctx->seal, &ctx->seal->dir); /* some may have expired */
 	rights_review(ctx->seal); /* the clock may have been set */
-	ripc__timer_set(&ctx->timers, timer, ctx->now_us + LOOK_US);
+	ripc__timer_set(&ctx->loop.timers, timer, ctx->now_us + LOOK_US);
 }
 
 /* ---- open and close ---------------------------------------------------------------------- */
@@ -228,11 +228,11 @@ int ripc__seal_open(struct ripc_context *ctx)
 	}
 	ripc__members_open(seal);
 	seal->look.fire = look;
-	ripc__timer_set(&ctx->timers, &seal->look, ctx->now_us + LOOK_US);
+	ripc__timer_set(&ctx->loop.timers, &seal->look, ctx->now_us + LOOK_US);
 	seal->rights_end.fire = rights_end;
 	ripc__grants_await_end(seal, ripc__grants_end_s(seal));
 	ctx->seal = seal;
-	ctx->proves = seal->dir.has_authority;
+	ctx->self.proves = seal->dir.has_authority;
 	return 0;
 }
 
@@ -257,7 +257,7 @@ static bool may_say(struct seal *seal, const struct member *member)
 
 	if (seal->said[name % SAID].name == name && now_us - *said_us < SAID_US)
 		return false;
-	if (!ripc__bucket_take(&seal->ctx->words, now_us))
+	if (!ripc__bucket_take(&seal->ctx->partners.words, now_us))
 		return false;
 	seal->said[name % SAID].name = name;
 	*said_us = now_us;
@@ -426,7 +426,7 @@ void ripc__seal_say(struct sealed_net *net, const struct ripc__addr *from, const
 {
 	char at[64] = "somebody";
 
-	if (!ripc__bucket_take(&net->seal->ctx->words, net->seal->ctx->now_us))
+	if (!ripc__bucket_take(&net->seal->ctx->partners.words, net->seal->ctx->now_us))
 		return;
 	if (from)
 		net->inner->route.text(from, at);
@@ -451,7 +451,7 @@ void ripc__sealed_stranger(struct ripc_context *ctx, uint64_t id, const uint8_t 
 {
 	char at[40];
 
-	if (!ripc__bucket_take(&ctx->words, ctx->now_us))
+	if (!ripc__bucket_take(&ctx->partners.words, ctx->now_us))
 		return;
 	host_text(host, at);
 	if (asks)

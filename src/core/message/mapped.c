@@ -29,7 +29,7 @@ struct hold {
 };
 
 struct mapped {
-	struct list node; /* ctx->mapped */
+	struct list node; /* ctx->messages.mapped */
 	struct device *device;
 	uint8_t *base;
 	size_t len;
@@ -39,7 +39,7 @@ struct mapped {
 
 static struct mapped *find(struct ripc_context *ctx, const void *buf)
 {
-	list_for_each(node, &ctx->mapped) {
+	list_for_each(node, &ctx->messages.mapped) {
 		struct mapped *mapped = list_entry(node, struct mapped, node);
 
 		if ((uintptr_t)buf - (uintptr_t)mapped->base < mapped->len)
@@ -63,7 +63,7 @@ static void mapped_free(struct ripc_context *ctx, struct mapped *mapped)
 {
 	list_remove(&mapped->node);
 	free(mapped);
-	if (ctx->is_shut)
+	if (ctx->loop.is_shut)
 		ripc__pool_drop(ctx->pool);
 }
 
@@ -152,7 +152,7 @@ int ripc__buffers_ref(struct ripc_context *ctx, const struct iovec *items, uint3
 
 void ripc__mapped_close(struct ripc_context *ctx)
 {
-	list_for_each(node, &ctx->mapped) {
+	list_for_each(node, &ctx->messages.mapped) {
 		struct mapped *mapped = list_entry(node, struct mapped, node);
 
 		while (mapped->n_holds)
@@ -181,7 +181,7 @@ static bool note(struct ripc_context *ctx, struct device *device,
 		mapped->base = mapping->base;
 		mapped->len = mapping->base_len;
 		list_init(&mapped->holds);
-		list_append(&ctx->mapped, &mapped->node);
+		list_append(&ctx->messages.mapped, &mapped->node);
 	}
 	*hold = (struct hold){.handle = mapping->handle, .len = len};
 	list_append(&mapped->holds, &hold->node);

@@ -31,10 +31,10 @@
 /* Only with the lock is one taken away, so that nobody else can have. */
 static struct message *freed_take(struct ripc_context *ctx)
 {
-	struct message *message = atomic_load_explicit(&ctx->freed, memory_order_acquire);
+	struct message *message = atomic_load_explicit(&ctx->messages.freed, memory_order_acquire);
 
 	if (message)
-		atomic_store_explicit(&ctx->freed, NULL, memory_order_relaxed);
+		atomic_store_explicit(&ctx->messages.freed, NULL, memory_order_relaxed);
 	return message;
 }
 
@@ -48,11 +48,11 @@ static RIPC__RARE void *block_alloc(struct ripc_context *ctx, size_t len)
 /* Where none is kept, one in SPARE_PER is made: messages that an application keeps are small. */
 static RIPC__RARE void *spare_find(struct ripc_context *ctx)
 {
-	if (ctx->n_spares) {
-		ctx->n_spares--;
-		return list_entry(list_pop(&ctx->spares), struct message, node);
+	if (ctx->messages.n_spares) {
+		ctx->messages.n_spares--;
+		return list_entry(list_pop(&ctx->messages.spares), struct message, node);
 	}
-	if (ctx->spares_missed++ % SPARE_PER)
+	if (ctx->messages.spares_missed++ % SPARE_PER)
 		return NULL;
 	return block_alloc(ctx, SPARE_BYTES);
 }
@@ -141,19 +141,19 @@ void ripc__message_is_call(struct message *message, const struct wire_packet *pa
 	}
 }
 
-/* A mark that is no message fills ctx->freed: no other thread puts one there any more. */
+/* A mark that is no message fills ctx->messages.freed: no other thread puts one there any more. */
 void ripc__spares_free(struct ripc_context *ctx)
 {
-	struct message *none = (struct message *)&ctx->freed, *freed;
+	struct message *none = (struct message *)&ctx->messages.freed, *freed;
 
-	atomic_store_explicit(&ctx->has_refs, true, memory_order_relaxed);
-	freed = atomic_exchange_explicit(&ctx->freed, none, memory_order_acq_rel);
+	atomic_store_explicit(&ctx->messages.has_refs, true, memory_order_relaxed);
+	freed = atomic_exchange_explicit(&ctx->messages.freed, none, memory_order_acq_rel);
 	if (freed && freed != none)
 		ripc__pool_free(ctx->pool, freed);
-	while (ctx->n_spares) {
-		struct list *node = list_pop(&ctx->spares);
+	while (ctx->messages.n_spares) {
+		struct list *node = list_pop(&ctx->messages.spares);
 
-		ctx->n_spares--;
+		ctx->messages.n_spares--;
 		ripc__pool_free(ctx->pool, list_entry(node, struct message, node));
 	}
 }
@@ -164,8 +164,8 @@ bool ripc__message_keep(struct message *message)
 	struct message *none = NULL;
 
 	return message->spare && !message->items_in_pool &&
-		!atomic_load_explicit(&ctx->has_refs, memory_order_relaxed) &&
-		atomic_compare_exchange_strong_explicit(&ctx->freed, &none, message,
+		!atomic_load_explicit(&ctx->messages.has_refs, memory_order_relaxed) &&
+		atomic_compare_exchange_strong_explicit(&ctx->messages.freed, &none, message,
 			memory_order_release, memory_order_relaxed);
 }
 
@@ -180,11 +180,11 @@ bool ripc__message_spare(struct message *message)
 		else if (!public->places || public->places[i].place == RIPC_IN_POOL)
 			ripc__pool_free(ctx->pool, public->items[i].iov_base);
 	}
-	if (!message->spare || ctx->n_spares == SPARES_MAX ||
-			atomic_load_explicit(&ctx->has_refs, memory_order_relaxed))
+	if (!message->spare || ctx->messages.n_spares == SPARES_MAX ||
+			atomic_load_explicit(&ctx->messages.has_refs, memory_order_relaxed))
 		return false;
-	ctx->n_spares++;
-	list_prepend(&ctx->spares, &message->node);
+	ctx->messages.n_spares++;
+	list_prepend(&ctx->messages.spares, &message->node);
 	return true;
 }
 
@@ -241,7 +241,7 @@ int ripc__service_fd_open(struct ripc_service *service)
 	service->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (service->event_fd < 0)
 		return -errno;
-	service->ctx->n_event_fds++;
+	service->ctx->loop.n_event_fds++;
 	ripc__service_tell(service);
 	return 0;
 }
@@ -255,14 +255,14 @@ void ripc__service_fd_close(struct ripc_service *service)
 	close(service->event_fd);
 	service->event_fd = -1;
 	service->event_set = false;
-	service->ctx->n_event_fds--;
+	service->ctx->loop.n_event_fds--;
 }
 
 void ripc__service_enqueue(struct ripc_service *service, struct message *message)
 {
 	list_append(&service->queue, &message->node);
 	service->queued++;
-	service->ctx->changed = true;
+	service->ctx->loop.changed = true;
 	if (service->event_fd >= 0)
 		ripc__service_tell(service);
 }
@@ -290,7 +290,7 @@ static void service_noticed(struct message *builtin)
 	builtin->queued = false;
 	if (!builtin->again)
 		return;
-	list_for_each(node, &builtin->ctx->services) {
+	list_for_each(node, &builtin->ctx->services.all) {
 		struct ripc_service *service = list_entry(node, struct ripc_service, node);
 
 		if (builtin == &service->retry || builtin == &service->conflict)
@@ -353,7 +353,7 @@ struct message *ripc__queue_pop(struct ripc_service *service)
 		partner->queued--;
 		ripc__share_release(partner, message->share, message->held);
 		message->partner = NULL;
-	} else if (service->ctx->n_gaps && message->home == MESSAGE_OUTGOING) {
+	} else if (service->ctx->sends.n_gaps && message->home == MESSAGE_OUTGOING) {
 		ripc__order_handed(message);
 	} else if (message->home == MESSAGE_WATCH || message->home == MESSAGE_BUILTIN) {
 		message = copy_own(message);
@@ -460,7 +460,7 @@ void ripc__end_report(struct ripc_service *service, struct message *message, boo
 		return;
 	}
 	list_append(&service->ends.arrived, &message->node);
-	service->ctx->changed = true;
+	service->ctx->loop.changed = true;
 }
 
 struct message *ripc__ends_find(const struct ends *ends, uint64_t cookie)
@@ -480,9 +480,9 @@ void ripc__ends_take(struct ripc_service *service, struct message *message)
 
 	list_remove(&message->node);
 	ripc__ends_remove(&service->ends, message->public.cookie);
-	if (ctx->n_gaps && message->home == MESSAGE_OUTGOING)
+	if (ctx->sends.n_gaps && message->home == MESSAGE_OUTGOING)
 		ripc__order_handed(message);
-	ctx->changed = true; /* perhaps two threads have waited for the same end */
+	ctx->loop.changed = true; /* perhaps two threads have waited for the same end */
 }
 
 void ripc__ends_close(struct ripc_service *service)

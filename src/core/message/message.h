@@ -3,6 +3,7 @@
 #ifndef RIPC_MESSAGE_H
 #define RIPC_MESSAGE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -33,7 +34,7 @@ struct message {
 	bool items_in_pool, mapped; /* each item IN_POOL is a buffer of its own; a given one */
 	bool queued;         /* _WATCH, _BUILTIN: in the queue or with the application */
 	bool again;          /* _BUILTIN: the same notice is due when the application frees this */
-	bool spare;          /* MESSAGE_POOL: of the size that ctx->spares keeps */
+	bool spare;          /* MESSAGE_POOL: of the size that ctx->messages.spares keeps */
 };
 
 /*
@@ -99,6 +100,17 @@ void ripc__ends_close(struct ripc_service *service);
 struct fence {
 	struct list node; /* outgoing->fencing */
 	struct outgoing *outgoing;
+};
+
+/* Of a context. */
+struct messages {
+	struct list mapped;        /* memory of partners (mapped.c) */
+	struct list permits, offers; /* returns.h */
+	uint32_t n_offers;
+	struct list spares;        /* free messages of SPARE_BYTES: most shorts fit */
+	uint32_t n_spares, spares_missed;
+	_Atomic(struct message *) freed; /* one more, put there without the lock; or NULL */
+	atomic_bool has_refs;      /* messages may have several references: none is kept */
 };
 
 #endif

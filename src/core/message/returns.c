@@ -108,8 +108,8 @@ static void permit_free(struct permit *permit)
 {
 	if (permit->lent)
 		permit->lent->permit = NULL;
-	permit->ctx->n_orphans -= permit->orphan;
-	permit->ctx->changed = true;
+	permit->ctx->sends.n_orphans -= permit->orphan;
+	permit->ctx->loop.changed = true;
 	list_remove(&permit->node);
 	list_remove(&permit->fence.node);
 	free(permit->parked);
@@ -174,7 +174,7 @@ void ripc__returns_close(struct lent *lent, struct outgoing *question, struct li
 
 void ripc__permits_leave(struct partner *partner)
 {
-	list_for_each_safe(node, &partner->service->ctx->permits) {
+	list_for_each_safe(node, &partner->service->ctx->messages.permits) {
 		struct permit *permit = list_entry(node, struct permit, node);
 
 		if (permit->partner != partner || withdraw(permit, false))
@@ -195,15 +195,15 @@ void ripc__permits_orphan(struct ripc_service *service)
 			continue;
 		/* A question that waits for it is counted itself. */
 		permit->orphan = list_empty(&permit->fence.node);
-		service->ctx->n_orphans += permit->orphan;
+		service->ctx->sends.n_orphans += permit->orphan;
 		lent->permit = NULL;
 	}
 }
 
 void ripc__permits_free(struct ripc_context *ctx)
 {
-	while (!list_empty(&ctx->permits))
-		permit_free(list_entry(ctx->permits.next, struct permit, node));
+	while (!list_empty(&ctx->messages.permits))
+		permit_free(list_entry(ctx->messages.permits.next, struct permit, node));
 }
 
 /* ---- opening ----------------------------------------------------------------------------- */
@@ -257,7 +257,7 @@ static void permit_open(struct partner *partner, struct lent *lent)
 	permit->partner = partner;
 	permit->device = ripc__peer_device(ctx, partner->peer);
 	list_init(&permit->fence.node);
-	list_append(&ctx->permits, &permit->node);
+	list_append(&ctx->messages.permits, &permit->node);
 	lent->permit = permit;
 	lent->opened_for = partner->incarnation;
 	lent->opened_on = permit->device;
@@ -462,7 +462,7 @@ struct message *ripc__written_message(struct partner *partner, const struct wire
 static struct offer *unlink_offer(struct ripc_context *ctx, struct list *node)
 {
 	list_remove(node);
-	ctx->n_offers--;
+	ctx->messages.n_offers--;
 	return list_entry(node, struct offer, node);
 }
 
@@ -472,7 +472,7 @@ static void make_room(struct ripc_context *ctx, const struct partner *partner)
 	struct list *oldest = NULL;
 	uint32_t n = 0;
 
-	list_for_each(node, &ctx->offers) {
+	list_for_each(node, &ctx->messages.offers) {
 		if (list_entry(node, struct offer, node)->partner != partner)
 			continue;
 		oldest = oldest ? oldest : node;
@@ -480,8 +480,8 @@ static void make_room(struct ripc_context *ctx, const struct partner *partner)
 	}
 	if (n >= OFFERS_OF_ONE)
 		free(unlink_offer(ctx, oldest));
-	else if (ctx->n_offers >= OFFERS_MAX)
-		free(unlink_offer(ctx, ctx->offers.next));
+	else if (ctx->messages.n_offers >= OFFERS_MAX)
+		free(unlink_offer(ctx, ctx->messages.offers.next));
 }
 
 void ripc__offer_note(struct partner *partner, const struct wire_packet *packet)
@@ -500,15 +500,15 @@ void ripc__offer_note(struct partner *partner, const struct wire_packet *packet)
 	offer->n = packet->n_returns;
 	for (uint32_t i = 0; i < offer->n; i++)
 		wire_return_at(packet, i, &offer->buffers[i]);
-	list_append(&ctx->offers, &offer->node);
-	ctx->n_offers++;
+	list_append(&ctx->messages.offers, &offer->node);
+	ctx->messages.n_offers++;
 }
 
 struct offer *ripc__offer_take(struct partner *partner, uint64_t id)
 {
 	struct ripc_context *ctx = partner->service->ctx;
 
-	list_for_each(node, &ctx->offers) {
+	list_for_each(node, &ctx->messages.offers) {
 		const struct offer *offer = list_entry(node, struct offer, node);
 
 		if (offer->id == id && offer->partner == partner)
@@ -526,7 +526,7 @@ void ripc__offers_forget(struct partner *partner)
 {
 	struct ripc_context *ctx = partner->service->ctx;
 
-	list_for_each_safe(node, &ctx->offers) {
+	list_for_each_safe(node, &ctx->messages.offers) {
 		if (list_entry(node, struct offer, node)->partner == partner)
 			free(unlink_offer(ctx, node));
 	}

@@ -33,7 +33,7 @@ struct parked {
 /* Lets a partner write its answer into return buffers, until the buffers are surely closed. */
 struct permit {
 	struct fence fence;      /* of the question, if it was not delivered meanwhile */
-	struct list node;        /* ctx->permits */
+	struct list node;        /* ctx->messages.permits */
 	struct ripc_context *ctx;
 	struct lent *lent;       /* NULL: given up */
 	struct partner *partner; /* the partner that can write; NULL: gone */
@@ -121,7 +121,7 @@ int ripc__lend_as(struct ripc_service *service, const struct ripc_send *request,
 /* Return buffers that partners offer with their questions, for the answers. */
 
 struct offer {
-	struct list node;    /* ctx->offers, oldest first */
+	struct list node;    /* ctx->messages.offers, oldest first */
 	struct partner *partner;
 	struct device *device;
 	uint64_t id;         /* the ID under which the buffers were lent */

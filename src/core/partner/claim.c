@@ -210,8 +210,8 @@ static void echoes_send(struct partner *partner, const struct ripc__answer *answ
 	const struct wire_record *record = &answer->record;
 	struct ripc__addr addr;
 
-	for (uint32_t d = 0; d < ctx->n_devices; d++) {
-		struct device *device = &ctx->devices[d];
+	for (uint32_t d = 0; d < ctx->peers.n_devices; d++) {
+		struct device *device = &ctx->peers.devices[d];
 
 		for (uint32_t i = 0; i < record->n_addrs; i++) {
 			struct wire_packet echo = {.value = partner->proving->nonce};
@@ -258,7 +258,7 @@ static void proving_fire(void *owner, struct ripc__timer *timer)
 		ask_again(partner);
 	if (proving->wait_us < ECHO_SLOWEST_US)
 		proving->wait_us *= 2;
-	ripc__timer_set(&ctx->timers, timer, ctx->now_us + proving->wait_us);
+	ripc__timer_set(&ctx->loop.timers, timer, ctx->now_us + proving->wait_us);
 }
 
 static void prove(struct partner *partner, const struct ripc__answer *answer)
@@ -279,7 +279,7 @@ static void prove(struct partner *partner, const struct ripc__answer *answer)
 		.nonce = ripc__nonce(ctx), .wait_us = ECHO_AGAIN_US};
 	partner->proving = proving;
 	echoes_send(partner, answer);
-	ripc__timer_set(&ctx->timers, &proving->timer, ctx->now_us + proving->wait_us);
+	ripc__timer_set(&ctx->loop.timers, &proving->timer, ctx->now_us + proving->wait_us);
 }
 
 /* ---- judging ----------------------------------------------------------------------------- */
@@ -288,7 +288,7 @@ static void confirm(struct partner *partner)
 {
 	ripc__claim_forget(partner);
 	partner->resolved = true;
-	partner->service->ctx->changed = true;
+	partner->service->ctx->loop.changed = true;
 }
 
 void ripc__claim_judge(struct partner *partner, const struct ripc__answer *answer)
@@ -359,7 +359,7 @@ void ripc__claim_answered(struct partner *partner, int status, const struct ripc
 
 bool ripc__claim_may_ask(struct ripc_context *ctx)
 {
-	return ripc__bucket_take(&ctx->rechecks, ctx->now_us);
+	return ripc__bucket_take(&ctx->partners.rechecks, ctx->now_us);
 }
 
 /* Once for each claimant. */

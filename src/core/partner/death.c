@@ -62,7 +62,7 @@
 #define INQUIRIES_MAX  1024u
 
 struct inquiry {
-	struct list node; /* ctx->hints.inquiries */
+	struct list node; /* ctx->partners.hints.inquiries */
 	struct peer *peer;
 	uint64_t nonce, step_us, due_us;
 	uint32_t began, n_asked; /* began: as partner->heard */
@@ -79,7 +79,7 @@ static struct partner *spokesman(struct ripc_context *ctx, const struct peer *pe
 {
 	struct partner *found = NULL;
 
-	list_for_each(node, &ctx->partners) {
+	list_for_each(node, &ctx->partners.all) {
 		struct partner *partner = list_entry(node, struct partner, node);
 
 		if (partner->peer != peer || partner->dead)
@@ -94,7 +94,7 @@ static struct partner *spokesman(struct ripc_context *ctx, const struct peer *pe
 /* Has any partner there said something since? Our token makes that authentic. */
 static bool was_heard(struct ripc_context *ctx, const struct inquiry *inquiry)
 {
-	list_for_each(node, &ctx->partners) {
+	list_for_each(node, &ctx->partners.all) {
 		struct partner *partner = list_entry(node, struct partner, node);
 
 		if (partner->peer == inquiry->peer &&
@@ -124,32 +124,32 @@ static void timer_set(struct ripc_context *ctx)
 {
 	uint64_t at = UINT64_MAX;
 
-	list_for_each(node, &ctx->hints.inquiries) {
+	list_for_each(node, &ctx->partners.hints.inquiries) {
 		struct inquiry *inquiry = list_entry(node, struct inquiry, node);
 
 		at = inquiry->due_us < at ? inquiry->due_us : at;
 	}
 	if (at != UINT64_MAX)
-		ripc__timer_set(&ctx->timers, &ctx->hints.timer, at);
+		ripc__timer_set(&ctx->loop.timers, &ctx->partners.hints.timer, at);
 }
 
 /* Those that were silent to the end of their inquiries. */
 static void lose(struct ripc_context *ctx)
 {
-	ctx->changed = ctx->walking = true;
-	list_for_each_safe(node, &ctx->partners) {
+	ctx->loop.changed = ctx->partners.walking = true;
+	list_for_each_safe(node, &ctx->partners.all) {
 		struct partner *partner = list_entry(node, struct partner, node);
 		const struct inquiry *inquiry = inquiry_of(partner);
 
 		if (inquiry && inquiry->is_lost && !partner->dead)
 			ripc__partner_lost(partner, -EHOSTUNREACH, UINT64_MAX);
 	}
-	ctx->walking = false;
+	ctx->partners.walking = false;
 }
 
 static void end_lost(struct ripc_context *ctx)
 {
-	list_for_each_safe(node, &ctx->hints.inquiries) {
+	list_for_each_safe(node, &ctx->partners.hints.inquiries) {
 		struct inquiry *inquiry = list_entry(node, struct inquiry, node);
 
 		if (inquiry->is_lost)
@@ -163,7 +163,7 @@ static void fire(void *owner, struct ripc__timer *timer)
 	struct ripc_context *ctx = owner;
 	bool is_late = ctx->now_us - timer->at_us >= LEAP_US / 3, any = false;
 
-	list_for_each_safe(node, &ctx->hints.inquiries) {
+	list_for_each_safe(node, &ctx->partners.hints.inquiries) {
 		struct inquiry *inquiry = list_entry(node, struct inquiry, node);
 
 		if (inquiry->due_us > ctx->now_us)
@@ -184,8 +184,8 @@ static void fire(void *owner, struct ripc__timer *timer)
 
 int ripc__hints_open(struct ripc_context *ctx)
 {
-	list_init(&ctx->hints.inquiries);
-	ctx->hints.timer.fire = fire;
+	list_init(&ctx->partners.hints.inquiries);
+	ctx->partners.hints.timer.fire = fire;
 	return ripc__timer_admit(ctx);
 }
 
@@ -193,7 +193,7 @@ static void inquire(struct ripc_context *ctx, struct peer *peer)
 {
 	struct inquiry *inquiry;
 
-	if (peer->inquiry || ctx->hints.n == INQUIRIES_MAX)
+	if (peer->inquiry || ctx->partners.hints.n == INQUIRIES_MAX)
 		return;
 	inquiry = calloc(1, sizeof(*inquiry));
 	if (!inquiry)
@@ -202,8 +202,8 @@ static void inquire(struct ripc_context *ctx, struct peer *peer)
 		.step_us = ripc__silence_of_hinted_us(peer) / ASKED,
 		.began = (uint32_t)(ctx->now_us >> 10)};
 	peer->inquiry = inquiry;
-	list_append(&ctx->hints.inquiries, &inquiry->node);
-	ctx->hints.n++;
+	list_append(&ctx->partners.hints.inquiries, &inquiry->node);
+	ctx->partners.hints.n++;
 	ask(ctx, inquiry);
 	timer_set(ctx);
 }
@@ -233,7 +233,7 @@ static struct peer *peer_at(struct ripc_context *ctx, const struct device *devic
 	struct peer *peer;
 	uint32_t at = 0;
 
-	while ((peer = ripc__map_next(&ctx->peers, &at)) && !is_at(ctx, peer, device, from))
+	while ((peer = ripc__map_next(&ctx->peers.all, &at)) && !is_at(ctx, peer, device, from))
 		;
 	return peer;
 }
@@ -262,7 +262,7 @@ void ripc__hint_replaced(const struct partner *partner)
 void ripc__hint_absent(void *arg, const struct ripc__presence *presence)
 {
 	struct ripc_context *ctx = arg;
-	struct peer *peer = ripc__map_get(&ctx->peers, presence->key);
+	struct peer *peer = ripc__map_get(&ctx->peers.all, presence->key);
 
 	if (peer && peer->context == presence->context && !peer->opening)
 		inquire(ctx, peer);
@@ -346,7 +346,7 @@ void ripc__inquiry_end(struct ripc_context *ctx, struct peer *peer)
 	if (!inquiry)
 		return;
 	list_remove(&inquiry->node);
-	ctx->hints.n--;
+	ctx->partners.hints.n--;
 	free(inquiry);
 	peer->inquiry = NULL;
 }
@@ -365,8 +365,8 @@ void ripc__inquiry_end(struct ripc_context *ctx, struct peer *peer)
 static const struct ended *find_ended(const struct ripc_context *ctx, uint64_t context)
 {
 	for (uint32_t i = 0; i < ENDED_MAX && context; i++) {
-		if (ctx->death.ended[i].context == context)
-			return &ctx->death.ended[i];
+		if (ctx->partners.death.ended[i].context == context)
+			return &ctx->partners.death.ended[i];
 	}
 	return NULL;
 }
@@ -380,16 +380,16 @@ static uint64_t settles_us(const struct ripc_context *ctx, const struct peer *pe
 
 static void settle_later(struct ripc_context *ctx, uint64_t at_us)
 {
-	struct death *death = &ctx->death;
+	struct death *death = &ctx->partners.death;
 
 	if (!death->settling.index || at_us < death->settling.at_us)
-		ripc__timer_set(&ctx->timers, &death->settling, at_us);
+		ripc__timer_set(&ctx->loop.timers, &death->settling, at_us);
 }
 
 static void lose_partners(struct ripc_context *ctx)
 {
-	ctx->changed = ctx->walking = true;
-	list_for_each_safe(node, &ctx->partners) {
+	ctx->loop.changed = ctx->partners.walking = true;
+	list_for_each_safe(node, &ctx->partners.all) {
 		struct partner *partner = list_entry(node, struct partner, node);
 		const struct ended *ended;
 
@@ -400,7 +400,7 @@ static void lose_partners(struct ripc_context *ctx)
 			continue;
 		ripc__partner_lost(partner, -ENOENT, ended ? ended->told_us : UINT64_MAX);
 	}
-	ctx->walking = false;
+	ctx->partners.walking = false;
 }
 
 static void settle(void *owner, struct ripc__timer *timer)
@@ -415,7 +415,7 @@ static void settle(void *owner, struct ripc__timer *timer)
 		return;
 	}
 	lose_partners(ctx);
-	while ((peer = ripc__map_next(&ctx->peers, &at))) {
+	while ((peer = ripc__map_next(&ctx->peers.all, &at))) {
 		uint64_t due_us = peer->gone ? settles_us(ctx, peer) : 0;
 
 		peer->gone = due_us > ctx->now_us;
@@ -427,21 +427,21 @@ static void settle(void *owner, struct ripc__timer *timer)
 static void look(void *owner, struct ripc__timer *timer)
 {
 	struct ripc_context *ctx = owner;
-	struct death *death = &ctx->death;
+	struct death *death = &ctx->partners.death;
 
 	(void)timer;
 	death->is_looking = ripc__resolver_look(ctx->resolver) &&
 		ctx->now_us < death->doubt_until_us;
 	if (death->is_looking)
-		ripc__timer_set(&ctx->timers, &death->looking, ctx->now_us + LOOK_US);
+		ripc__timer_set(&ctx->loop.timers, &death->looking, ctx->now_us + LOOK_US);
 }
 
 int ripc__death_open(struct ripc_context *ctx)
 {
 	int error = 0;
 
-	ctx->death.settling.fire = settle;
-	ctx->death.looking.fire = look;
+	ctx->partners.death.settling.fire = settle;
+	ctx->partners.death.looking.fire = look;
 	for (uint32_t i = 0; i < DEATH_TIMERS && !error; i++)
 		error = ripc__timer_admit(ctx);
 	return error;
@@ -450,9 +450,9 @@ int ripc__death_open(struct ripc_context *ctx)
 /* Somebody may be about to close. */
 static void look_soon(struct ripc_context *ctx)
 {
-	ctx->death.doubt_until_us = ctx->now_us + DOUBT_US;
-	ctx->death.is_looking = true;
-	ripc__timer_set(&ctx->timers, &ctx->death.looking, ctx->now_us + SOON_US);
+	ctx->partners.death.doubt_until_us = ctx->now_us + DOUBT_US;
+	ctx->partners.death.is_looking = true;
+	ripc__timer_set(&ctx->loop.timers, &ctx->partners.death.looking, ctx->now_us + SOON_US);
 }
 
 static void mark_gone(struct ripc_context *ctx, const struct ended *ended)
@@ -461,7 +461,7 @@ static void mark_gone(struct ripc_context *ctx, const struct ended *ended)
 	bool any = false;
 	uint32_t at = 0;
 
-	while ((peer = ripc__map_next(&ctx->peers, &at))) {
+	while ((peer = ripc__map_next(&ctx->peers.all, &at))) {
 		if (peer->context == ended->context)
 			any = peer->gone = true;
 	}
@@ -473,11 +473,11 @@ static void mark_gone(struct ripc_context *ctx, const struct ended *ended)
 static const struct ended *remember(struct ripc_context *ctx, uint64_t context)
 {
 	const struct ended *known = find_ended(ctx, context);
-	struct ended *ended = &ctx->death.ended[ctx->death.n_ended % ENDED_MAX];
+	struct ended *ended = &ctx->partners.death.ended[ctx->partners.death.n_ended % ENDED_MAX];
 
 	if (known)
 		return known;
-	ctx->death.n_ended++;
+	ctx->partners.death.n_ended++;
 	*ended = (struct ended){.context = context, .told_us = ctx->now_us};
 	return ended;
 }
@@ -572,7 +572,7 @@ void ripc__goodbye(struct partner *partner)
 
 void ripc__death_doubt(struct ripc_context *ctx)
 {
-	ctx->death.doubt_until_us = ctx->now_us + DOUBT_US;
-	if (!ctx->death.is_looking)
-		look(ctx, &ctx->death.looking);
+	ctx->partners.death.doubt_until_us = ctx->now_us + DOUBT_US;
+	if (!ctx->partners.death.is_looking)
+		look(ctx, &ctx->partners.death.looking);
 }

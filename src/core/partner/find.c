@@ -166,7 +166,7 @@ static bool is_replaced(const struct partner *partner, int status,
 void ripc__partner_resolved(struct ripc_context *ctx, uint64_t id, int status,
 		const struct ripc__answer *answer)
 {
-	ctx->changed = true;
+	ctx->loop.changed = true;
 	for (struct ripc_service *service = ripc__partners_of(ctx, id); service;
 			service = service->concerned) {
 		struct partner *partner = ripc__map_get(&service->partners, id);
@@ -232,7 +232,7 @@ int ripc__partner_for_send(struct ripc_service *service, uint64_t id, struct par
 /* Reads what the resolver's sources have brought. Returns how much that was. */
 static int news_read(struct ripc_context *ctx)
 {
-	ctx->resolver_us = ctx->now_us;
+	ctx->loop.resolver_us = ctx->now_us;
 	return ripc__resolver_step(ctx->resolver, ctx->now_us);
 }
 
@@ -250,7 +250,7 @@ RIPC__RARE int ripc__find_for_call(struct ripc_service *service, uint64_t id,
 	bool asks;
 
 	ripc__follow_use(ctx);
-	asks = error ? error == -ENOENT : ctx->now_us - ctx->resolver_us >= NEWS_US &&
+	asks = error ? error == -ENOENT : ctx->now_us - ctx->loop.resolver_us >= NEWS_US &&
 		ctx->now_us - (*partner)->used_us >= NEWS_IDLE_US;
 
 	if (asks && news_read(ctx) > 0)
@@ -357,7 +357,7 @@ int ripc__find_member(struct ripc_service *service, uint64_t group,
 
 struct partner *ripc__find_sender(const struct ripc_service *service, uint64_t handle)
 {
-	struct partner *partner = ripc__slots_get(&service->ctx->slots,
+	struct partner *partner = ripc__slots_get(&service->ctx->partners.slots,
 		handle >> TOKEN_SLOT_SHIFT);
 
 	return partner && ripc__handle_of(partner) == handle && partner->service == service &&

@@ -59,8 +59,8 @@ void ripc__partner_header(struct partner *partner, struct wire_packet *packet, u
 		packet->hello = (struct wire_hello){.token = partner->token_in,
 			.service = service->id, .context = ctx->incarnation,
 			.to_service = partner->id, .proof = partner->proof,
-			.unasked = ctx->held_max[SHARE_CREDIT] / 8 < UNASKED_BYTES ?
-				(uint32_t)(ctx->held_max[SHARE_CREDIT] / 8) : UNASKED_BYTES};
+			.unasked = ctx->peers.held_max[SHARE_CREDIT] / 8 < UNASKED_BYTES ?
+				(uint32_t)(ctx->peers.held_max[SHARE_CREDIT] / 8) : UNASKED_BYTES};
 	}
 	if (partner->ack_number && type != WIRE_DATA && type != WIRE_ANSWER) {
 		h->flags |= WIRE_F_ACK;
@@ -117,7 +117,7 @@ void ripc__stranger_send(struct ripc_context *ctx, struct device *device,
 	ripc__put_crc(device, bytes, iov.iov_len, 0);
 	tx.len = (uint32_t)iov.iov_len;
 	if (tx.len > received_len || device->ops->route_size > sizeof(route) ||
-			!ripc__bucket_take(&ctx->strangers, ctx->now_us))
+			!ripc__bucket_take(&ctx->partners.strangers, ctx->now_us))
 		return;
 	error = device->ops->route.open(device->port, route, to);
 	if (error && error != -EINPROGRESS)
@@ -154,15 +154,15 @@ void ripc__ack_queue(struct partner *partner, uint64_t number, int status)
 		ack_send(partner);
 	partner->ack_number = number;
 	partner->ack_status = (uint16_t)-status & 0xfff;
-	if (list_empty(&ctx->acks))
-		ctx->acks_due_us = ctx->now_us + ACK_DELAY_US;
-	list_append(&ctx->acks, &partner->ack_node);
+	if (list_empty(&ctx->receives.acks))
+		ctx->receives.acks_due_us = ctx->now_us + ACK_DELAY_US;
+	list_append(&ctx->receives.acks, &partner->ack_node);
 	if (status)
 		ack_send(partner);
 }
 
 void ripc__acks_flush(struct ripc_context *ctx)
 {
-	while (!list_empty(&ctx->acks))
-		ack_send(list_entry(ctx->acks.next, struct partner, ack_node));
+	while (!list_empty(&ctx->receives.acks))
+		ack_send(list_entry(ctx->receives.acks.next, struct partner, ack_node));
 }

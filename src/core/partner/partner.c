@@ -25,7 +25,7 @@
 #include "core/send/outgoing.h"
 #include "core/send/short.h"
 #include "core/wire/wire.h"
-#include "guess.h"
+#include "partners.h"
 #include "partner.h"
 #include "rights.h"
 #include "util/hash/siphash.h"
@@ -45,7 +45,7 @@
 static uint32_t place_of(const struct ripc_context *ctx, const struct device *device,
 		const struct ripc__addr *from)
 {
-	uint64_t network = (uint64_t)(device - ctx->devices);
+	uint64_t network = (uint64_t)(device - ctx->peers.devices);
 
 	return (uint32_t)((ripc__host_key(ctx, from) + network) % GUESSING_MAX);
 }
@@ -53,7 +53,7 @@ static uint32_t place_of(const struct ripc_context *ctx, const struct device *de
 bool ripc__guess_take(struct ripc_context *ctx, const struct device *device,
 		const struct ripc__addr *from)
 {
-	struct guessing *guessing = &ctx->guessing[place_of(ctx, device, from)];
+	struct guessing *guessing = &ctx->partners.guessing[place_of(ctx, device, from)];
 
 	if (guessing->until_us < ctx->now_us)
 		guessing->until_us = ctx->now_us;
@@ -66,7 +66,7 @@ bool ripc__guess_take(struct ripc_context *ctx, const struct device *device,
 bool ripc__guess_is_tried(const struct ripc_context *ctx, const struct device *device,
 		const struct ripc__addr *from)
 {
-	const struct guessing *guessing = &ctx->guessing[place_of(ctx, device, from)];
+	const struct guessing *guessing = &ctx->partners.guessing[place_of(ctx, device, from)];
 
 	return guessing->until_us > ctx->now_us && guessing->until_us - ctx->now_us >= BUCKET_US;
 }
@@ -78,12 +78,12 @@ bool ripc__guess_is_tried(const struct ripc_context *ctx, const struct device *d
 static int token_give(struct partner *partner)
 {
 	struct ripc_context *ctx = partner->service->ctx;
-	int error = ripc__slots_grow(&ctx->slots);
+	int error = ripc__slots_grow(&ctx->partners.slots);
 	uint64_t slot, nonce;
 
 	if (error)
 		return error;
-	slot = ripc__slots_put(&ctx->slots, partner);
+	slot = ripc__slots_put(&ctx->partners.slots, partner);
 	nonce = ripc__nonce(ctx) & TOKEN_NONCE_MASK;
 	partner->token_in = slot << TOKEN_SLOT_SHIFT | (nonce ? nonce : 1);
 	return 0;
@@ -95,14 +95,14 @@ static void handle_draw(struct partner *partner)
 	struct ripc_context *ctx = partner->service->ctx;
 
 	do
-		partner->handle = ctx->incarnation + ++ctx->handles;
+		partner->handle = ctx->incarnation + ++ctx->partners.handles;
 	while (!partner->handle);
 }
 
 /* Gives the partner its token_in; takes it back: packets with that token count no more. */
 static void token_take_back(struct partner *partner)
 {
-	ripc__slots_clear(&partner->service->ctx->slots,
+	ripc__slots_clear(&partner->service->ctx->partners.slots,
 		(uint32_t)(partner->token_in >> TOKEN_SLOT_SHIFT));
 }
 
@@ -114,13 +114,13 @@ static uint64_t pair_key(struct ripc_context *ctx, uint64_t local, uint64_t remo
 {
 	uint64_t pair[3] = {htole64(local), htole64(remote), htole64(place)};
 
-	return ripc__siphash(ctx->secret, pair, sizeof(pair));
+	return ripc__siphash(ctx->self.secret, pair, sizeof(pair));
 }
 
 struct partner *ripc__pair_at(struct ripc_context *ctx, uint64_t local, uint64_t remote,
 		uint32_t place)
 {
-	struct partner *partner = ripc__map_get(&ctx->partners_by_pair,
+	struct partner *partner = ripc__map_get(&ctx->partners.by_pair,
 		pair_key(ctx, local, remote, place));
 
 	if (!partner || partner->incarnation != remote || partner->service->incarnation != local)
@@ -149,7 +149,7 @@ static int pair_insert(struct partner *partner)
 
 	while (ripc__pair_at(ctx, local, partner->incarnation, place))
 		place++;
-	return ripc__map_put(&ctx->partners_by_pair,
+	return ripc__map_put(&ctx->partners.by_pair,
 		pair_key(ctx, local, partner->incarnation, place), partner);
 }
 
@@ -287,10 +287,10 @@ static void pair_remove(struct partner *partner)
 	}
 	if (place == UINT32_MAX)
 		return;
-	ripc__map_remove(&ctx->partners_by_pair, pair_key(ctx, local, remote, n - 1));
+	ripc__map_remove(&ctx->partners.by_pair, pair_key(ctx, local, remote, n - 1));
 	/* The last one fills the gap. */
 	if (last != partner)
-		ripc__map_replace(&ctx->partners_by_pair, pair_key(ctx, local, remote, place),
+		ripc__map_replace(&ctx->partners.by_pair, pair_key(ctx, local, remote, place),
 			last);
 }
 
@@ -316,10 +316,10 @@ int ripc__partner_attach(struct partner *partner, uint64_t incarnation, struct p
 
 static int index_add(struct ripc_context *ctx, struct partner *partner)
 {
-	struct partner *first = ripc__map_get(&ctx->partners_by_id, partner->id);
+	struct partner *first = ripc__map_get(&ctx->partners.by_id, partner->id);
 
 	if (!first)
-		return ripc__map_put(&ctx->partners_by_id, partner->id, partner);
+		return ripc__map_put(&ctx->partners.by_id, partner->id, partner);
 	partner->same = first->same;
 	first->same = partner;
 	return 0;
@@ -327,12 +327,12 @@ static int index_add(struct ripc_context *ctx, struct partner *partner)
 
 static void index_remove(struct ripc_context *ctx, struct partner *partner)
 {
-	struct partner *at = ripc__map_get(&ctx->partners_by_id, partner->id);
+	struct partner *at = ripc__map_get(&ctx->partners.by_id, partner->id);
 
 	if (at == partner && partner->same)
-		ripc__map_replace(&ctx->partners_by_id, partner->id, partner->same);
+		ripc__map_replace(&ctx->partners.by_id, partner->id, partner->same);
 	else if (at == partner)
-		ripc__map_remove(&ctx->partners_by_id, partner->id);
+		ripc__map_remove(&ctx->partners.by_id, partner->id);
 	for (; at != partner; at = at->same) {
 		if (at->same == partner) {
 			at->same = partner->same;
@@ -346,28 +346,29 @@ int ripc__partners_index(struct ripc_context *ctx)
 {
 	int error = 0;
 
-	if (ctx->has_index)
+	if (ctx->partners.has_index)
 		return 0;
-	list_for_each(node, &ctx->partners) {
+	list_for_each(node, &ctx->partners.all) {
 		struct partner *partner = list_entry(node, struct partner, node);
 
 		/* Of a single service: no two have the same ID. */
 		if (partner->current && !error)
 			error = index_add(ctx, partner);
 	}
-	ctx->has_index = !error;
+	ctx->partners.has_index = !error;
 	if (error)
-		ripc__map_free(&ctx->partners_by_id);
+		ripc__map_free(&ctx->partners.by_id);
 	return error;
 }
 
 struct ripc_service *ripc__partners_of(struct ripc_context *ctx, uint64_t id)
 {
-	struct partner *partner = ctx->has_index ? ripc__map_get(&ctx->partners_by_id, id) : NULL;
+	struct partner *partner = ctx->partners.has_index ? ripc__map_get(&ctx->partners.by_id,
+		id) : NULL;
 	struct ripc_service *first = NULL;
 
-	if (!ctx->has_index && !list_empty(&ctx->services))
-		first = list_entry(ctx->services.next, struct ripc_service, node);
+	if (!ctx->partners.has_index && !list_empty(&ctx->services.all))
+		first = list_entry(ctx->services.all.next, struct ripc_service, node);
 	if (first)
 		first->concerned = NULL;
 	for (; partner; partner = partner->same) {
@@ -386,7 +387,7 @@ int ripc__partner_make_current(struct partner *partner)
 	partner->service->recent = NULL;
 	if (error)
 		return error;
-	error = ctx->has_index ? index_add(ctx, partner) : 0;
+	error = ctx->partners.has_index ? index_add(ctx, partner) : 0;
 	partner->current = !error;
 	if (error)
 		ripc__map_remove(&partner->service->partners, partner->id);
@@ -399,7 +400,7 @@ void ripc__partner_unmake_current(struct partner *partner)
 
 	if (partner->current)
 		ripc__map_remove(&partner->service->partners, partner->id);
-	if (partner->current && ctx->has_index)
+	if (partner->current && ctx->partners.has_index)
 		index_remove(ctx, partner);
 	partner->current = false;
 	partner->service->recent = NULL;
@@ -490,7 +491,7 @@ static void say_refused(const struct partner *partner)
 	struct ripc_context *ctx = partner->service->ctx;
 	unsigned long long id = partner->id, own = partner->service->id;
 
-	if (!ripc__bucket_take(&ctx->words, ctx->now_us))
+	if (!ripc__bucket_take(&ctx->partners.words, ctx->now_us))
 		return;
 	if (ripc__sealed_may_be(ctx->seal, own))
 		ripc__log(ctx, RIPC_LOG_WARN, "keys: service %#llx refuses us: our key may not "
@@ -506,7 +507,7 @@ void ripc__partner_say_unheard(const struct partner *partner)
 	struct ripc_context *ctx = partner->service->ctx;
 
 	if (!partner->peer || partner->state != PARTNER_HELLO || partner->peer->opening ||
-			!ripc__bucket_take(&ctx->words, ctx->now_us))
+			!ripc__bucket_take(&ctx->partners.words, ctx->now_us))
 		return;
 	ripc__log(ctx, RIPC_LOG_WARN, "service %#llx was found, but nothing comes back from it by "
 		"%s: a firewall drops what goes there or comes from there, or its process is "
@@ -542,13 +543,13 @@ void ripc__partner_refused(struct partner *partner, bool is_hello)
 
 size_t ripc__partners_bytes(struct ripc_context *ctx)
 {
-	size_t bytes = ripc__slots_bytes(&ctx->slots) +
-		ripc__map_bytes(&ctx->partners_by_pair) +
-		ripc__map_bytes(&ctx->partners_by_id) + ripc__peers_bytes(ctx);
+	size_t bytes = ripc__slots_bytes(&ctx->partners.slots) +
+		ripc__map_bytes(&ctx->partners.by_pair) +
+		ripc__map_bytes(&ctx->partners.by_id) + ripc__peers_bytes(ctx);
 
-	list_for_each(node, &ctx->services)
+	list_for_each(node, &ctx->services.all)
 		bytes += ripc__map_bytes(&list_entry(node, struct ripc_service, node)->partners);
-	list_for_each(node, &ctx->partners) {
+	list_for_each(node, &ctx->partners.all) {
 		struct partner *partner = list_entry(node, struct partner, node);
 
 		bytes += sizeof(*partner) + ripc__held_bytes(partner) +
@@ -582,14 +583,14 @@ void ripc__shares_set(struct ripc_context *ctx)
 	struct ripc__pool_stats pool;
 
 	ripc__pool_stats(ctx->pool, &pool);
-	ctx->held_max[SHARE_SMALL] = pool.limit / 8 < SMALL_MAX ? pool.limit / 8 : SMALL_MAX;
-	ctx->held_max[SHARE_LARGE] = (pool.limit - pool.limit / 8) >> 10;
-	if (ctx->held_max[SHARE_LARGE] > LARGE_MAX)
-		ctx->held_max[SHARE_LARGE] = LARGE_MAX;
-	ctx->held_max[SHARE_REPLIES] = ctx->held_max[SHARE_LARGE];
-	ctx->held_max[SHARE_UNFINISHED] = UNFINISHED_MAX;
-	ctx->held_max[SHARE_GRANTED] = GRANTED_MAX;
-	ctx->held_max[SHARE_STREAMS] = STREAMS_MAX;
+	ctx->peers.held_max[SHARE_SMALL] = pool.limit / 8 < SMALL_MAX ? pool.limit / 8 : SMALL_MAX;
+	ctx->peers.held_max[SHARE_LARGE] = (pool.limit - pool.limit / 8) >> 10;
+	if (ctx->peers.held_max[SHARE_LARGE] > LARGE_MAX)
+		ctx->peers.held_max[SHARE_LARGE] = LARGE_MAX;
+	ctx->peers.held_max[SHARE_REPLIES] = ctx->peers.held_max[SHARE_LARGE];
+	ctx->peers.held_max[SHARE_UNFINISHED] = UNFINISHED_MAX;
+	ctx->peers.held_max[SHARE_GRANTED] = GRANTED_MAX;
+	ctx->peers.held_max[SHARE_STREAMS] = STREAMS_MAX;
 }
 
 /* ---- crowd ------------------------------------------------------------------------------- */
@@ -638,9 +639,9 @@ static bool forget_one(struct ripc_context *ctx, const struct host *host)
 {
 	uint32_t looks = 0;
 
-	if (ctx->walking)
+	if (ctx->partners.walking)
 		return false; /* whom we forget may be the next on the way */
-	list_for_each(node, &ctx->partners) {
+	list_for_each(node, &ctx->partners.all) {
 		struct partner *partner = list_entry(node, struct partner, node);
 
 		if (++looks > FORGET_LOOKS)
@@ -658,9 +659,9 @@ static bool forget_on_trial(struct ripc_context *ctx)
 {
 	uint32_t looks = 0;
 
-	if (ctx->walking)
+	if (ctx->partners.walking)
 		return false;
-	list_for_each(node, &ctx->on_trial) {
+	list_for_each(node, &ctx->partners.on_trial) {
 		struct partner *partner = list_entry(node, struct partner, ack_node);
 
 		if (++looks > FORGET_LOOKS)
@@ -700,7 +701,7 @@ static enum place crowd_place(struct ripc_context *ctx, const struct ripc__addr 
 static void crowd_try(struct partner *partner)
 {
 	partner->on_trial = true;
-	list_append(&partner->service->ctx->on_trial, &partner->ack_node);
+	list_append(&partner->service->ctx->partners.on_trial, &partner->ack_node);
 }
 
 void ripc__crowd_proven(struct partner *partner)
@@ -767,7 +768,7 @@ struct partner *ripc__partner_alloc(struct ripc_service *service, uint64_t id)
 	/* The partner may remember numbers from before we forgot it: none is used twice. */
 	partner->short_next = service->numbers + 1;
 	row_begin(service, &partner->longs, 0);
-	partner->proven = ctx->proves;
+	partner->proven = ctx->self.proves;
 	partner->unasked = UNASKED_BYTES;
 	list_init(&partner->incoming);
 	list_init(&partner->ack_node);
@@ -776,7 +777,7 @@ struct partner *ripc__partner_alloc(struct ripc_service *service, uint64_t id)
 		return NULL;
 	}
 	handle_draw(partner);
-	list_append(&ctx->partners, &partner->node);
+	list_append(&ctx->partners.all, &partner->node);
 	if (ctx->stats.partners++ == 0)
 		ripc__wake_for_sweep(ctx);
 	RIPC__PROBE(partner_born, service->id, id, ctx->incarnation, ctx->stats.partners);
@@ -902,7 +903,8 @@ int ripc__partner_accept(struct ripc_service *service, struct device *device,
 	partner = ripc__partner_alloc(service, packet->hello.service);
 	if (!partner)
 		return -ENOMEM;
-	error = ripc__peer_get(ctx, (uint8_t)(device - ctx->devices), packet->hello.context, from,
+	error = ripc__peer_get(ctx, (uint8_t)(device - ctx->peers.devices), packet->hello.context,
+		from,
 		&peer);
 	if (error)
 		goto err_free;
@@ -954,7 +956,7 @@ int ripc__partner_reroute(struct partner *partner, struct device *device,
 		const struct ripc__addr *to)
 {
 	struct ripc_context *ctx = partner->service->ctx;
-	uint8_t device_index = (uint8_t)(device - ctx->devices);
+	uint8_t device_index = (uint8_t)(device - ctx->peers.devices);
 	struct peer *peer;
 	int error = ripc__peer_get(ctx, device_index, partner->peer->context, to, &peer);
 
@@ -967,8 +969,8 @@ int ripc__partner_reroute(struct partner *partner, struct device *device,
 /* Forgets partners that have been idle for so long that no packet of theirs can be under way. */
 void ripc__partners_sweep(struct ripc_context *ctx)
 {
-	ctx->next_sweep_us = ctx->now_us + PARTNER_IDLE_US / 16;
-	list_for_each_safe(node, &ctx->partners) {
+	ctx->loop.next_sweep_us = ctx->now_us + PARTNER_IDLE_US / 16;
+	list_for_each_safe(node, &ctx->partners.all) {
 		struct partner *partner = list_entry(node, struct partner, node);
 
 		if (ctx->now_us - partner->used_us < PARTNER_IDLE_US)

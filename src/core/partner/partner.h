@@ -76,7 +76,7 @@ enum partner_state {
  * current. A partner in state RESOLVING is not known. unasked counts from the first hello on.
  */
 struct partner {
-	struct list node;         /* ctx->partners, least recently used first */
+	struct list node;         /* ctx->partners.all, least recently used first */
 	struct ripc_service *service;
 	struct peer *peer;        /* NULL while resolving */
 	uint64_t id, incarnation;
@@ -97,7 +97,7 @@ struct partner {
 	struct partner *same;     /* the next current one of this ID; NULL: none, or no index */
 	uint64_t ack_number;      /* 0: none pending */
 	uint64_t call_ids;        /* of the last short question (call/call.c); 0: none */
-	struct list ack_node;     /* ctx->acks, or ctx->on_trial */
+	struct list ack_node;     /* ctx->receives.acks, or ctx->partners.on_trial */
 	uint64_t used_us;         /* last authentic packet or send, or its death */
 	uint32_t unasked;         /* bytes of one message that the partner accepts unasked */
 	uint32_t under_way;       /* bytes sent unasked that may be on their way, of all messages */
@@ -194,10 +194,10 @@ static inline void ripc__partner_touch(struct partner *partner)
 	struct ripc_context *ctx = partner->service->ctx;
 
 	partner->used_us = ctx->now_us;
-	if (ctx->partners.prev == &partner->node)
+	if (ctx->partners.all.prev == &partner->node)
 		return;
 	list_remove(&partner->node);
-	list_append(&ctx->partners, &partner->node);
+	list_append(&ctx->partners.all, &partner->node);
 }
 
 /* ---- share ------------------------------------------------------------------------------- */
@@ -211,9 +211,9 @@ static inline uint64_t ripc__share_left(const struct partner *partner, enum shar
 {
 	const struct ripc_context *ctx = partner->service->ctx;
 	const struct peer *peer = partner->peer;
-	uint64_t held = ctx->held[share] + peer->host->held[share] + peer->held[share];
+	uint64_t held = ctx->peers.held[share] + peer->host->held[share] + peer->held[share];
 
-	return held < ctx->held_max[share] ? ctx->held_max[share] - held : 0;
+	return held < ctx->peers.held_max[share] ? ctx->peers.held_max[share] - held : 0;
 }
 
 /* The partner takes amount of the share, or gives it back (amount < 0). No limit is checked. */
@@ -221,7 +221,7 @@ static inline void ripc__share_take(struct partner *partner, enum share share, i
 {
 	struct peer *peer = partner->peer;
 
-	partner->service->ctx->held[share] += (uint64_t)amount;
+	partner->service->ctx->peers.held[share] += (uint64_t)amount;
 	peer->host->held[share] += (uint64_t)amount;
 	peer->held[share] += (uint32_t)amount;
 }
@@ -231,14 +231,14 @@ static inline struct holding ripc__share_hold(struct partner *partner, enum shar
 		uint64_t amount)
 {
 	const struct ripc_context *ctx = partner->service->ctx;
-	uint64_t taken = ctx->held[share] + partner->peer->host->held[share] + amount;
-	uint64_t left = taken < ctx->held_max[share] ? ctx->held_max[share] - taken : 0;
+	uint64_t taken = ctx->peers.held[share] + partner->peer->host->held[share] + amount;
+	uint64_t left = taken < ctx->peers.held_max[share] ? ctx->peers.held_max[share] - taken : 0;
 	struct holding held = {(uint32_t)amount, (uint32_t)amount};
 
 	if ((share == SHARE_LARGE || share == SHARE_REPLIES) && held.own > left / 2)
 		held.own = (uint32_t)(left / 2);
 	ripc__share_take(partner, share, held.own);
-	partner->service->ctx->held[share] += held.all - held.own;
+	partner->service->ctx->peers.held[share] += held.all - held.own;
 	return held;
 }
 
@@ -247,7 +247,7 @@ static inline void ripc__share_release(struct partner *partner, enum share share
 {
 	struct peer *peer = partner->peer;
 
-	partner->service->ctx->held[share] -= held.all;
+	partner->service->ctx->peers.held[share] -= held.all;
 	peer->host->held[share] -= held.own;
 	peer->held[share] -= held.own;
 }
@@ -288,7 +288,7 @@ void ripc__pair_begin(struct partner *partner);
 /* The partner to which we gave the token, or NULL. */
 static inline struct partner *ripc__partner_by_token_in(struct ripc_context *ctx, uint64_t token)
 {
-	struct partner *partner = ripc__slots_get(&ctx->slots, token >> TOKEN_SLOT_SHIFT);
+	struct partner *partner = ripc__slots_get(&ctx->partners.slots, token >> TOKEN_SLOT_SHIFT);
 
 	return partner && partner->token_in == token ? partner : NULL;
 }

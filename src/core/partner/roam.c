@@ -102,7 +102,8 @@ static struct partner *spokesman(struct ripc_context *ctx, const struct peer *pe
 {
 	struct partner *found = NULL;
 
-	for (struct list *node = ctx->partners.prev; node != &ctx->partners; node = node->prev) {
+	for (struct list *node = ctx->partners.all.prev; node != &ctx->partners.all; node =
+			node->prev) {
 		struct partner *partner = list_entry(node, struct partner, node);
 
 		if (partner->peer != peer || !may_be_asked(partner) || (found &&
@@ -168,7 +169,7 @@ static void begin_elsewhere(struct partner *partner, const struct ripc__answer *
 	struct device *device;
 	struct ripc__addr addr;
 
-	device = ripc__route_choose(ctx, peer->failed, ctx->n_devices, answer, &addr);
+	device = ripc__route_choose(ctx, peer->failed, ctx->peers.n_devices, answer, &addr);
 	if (!device || (ctx->seal && !ripc__sealed_same(peer->route, &addr)) ||
 			ripc__route_change(ctx, peer, device, &addr))
 		return;
@@ -191,17 +192,18 @@ static void ask_elsewhere(struct partner *partner, const struct follow *follow)
 		begin_elsewhere(partner, &answer);
 		return;
 	}
-	for (uint32_t d = 0; d < ctx->n_devices; d++) {
+	for (uint32_t d = 0; d < ctx->peers.n_devices; d++) {
 		for (uint32_t i = 0; i < answer.record.n_addrs; i++) {
 			struct wire_packet echo;
 
-			if (!addr_at(partner, &ctx->devices[d], &answer, i, &addr))
+			if (!addr_at(partner, &ctx->peers.devices[d], &answer, i, &addr))
 				continue;
 			wire_clear(&echo);
 			echo.value = follow->nonce;
 			echo.stamp = ctx->now_us;
 			ripc__partner_header_bare(partner, &echo, WIRE_ECHO);
-			ripc__stranger_send(ctx, &ctx->devices[d], &addr, &echo, WIRE_HEADER_MAX);
+			ripc__stranger_send(ctx, &ctx->peers.devices[d], &addr, &echo,
+				WIRE_HEADER_MAX);
 		}
 	}
 }
@@ -232,7 +234,7 @@ static void follow_fire(void *owner, struct ripc__timer *timer)
 		seek(partner);
 	if (follow->wait_us < WAIT_MOST_US)
 		follow->wait_us *= 2;
-	ripc__timer_set(&ctx->timers, timer, ctx->now_us + follow->wait_us);
+	ripc__timer_set(&ctx->loop.timers, timer, ctx->now_us + follow->wait_us);
 	(void)ask_by_route(partner, follow);
 	ask_elsewhere(partner, follow);
 }
@@ -275,7 +277,7 @@ bool ripc__follow(struct partner *partner)
 	follow = begin(partner);
 	if (!follow)
 		return false;
-	ripc__timer_set(&ctx->timers, &follow->timer, ctx->now_us +
+	ripc__timer_set(&ctx->loop.timers, &follow->timer, ctx->now_us +
 		(ask_by_route(partner, follow) < 0 ? 0 : follow->wait_us));
 	return true;
 }
@@ -290,7 +292,7 @@ void ripc__follow_silent(struct ripc_context *ctx, struct peer *peer)
 	if (!partner || !follow)
 		return;
 	if (!follow->n_asked)
-		ripc__timer_set(&ctx->timers, &follow->timer, ctx->now_us);
+		ripc__timer_set(&ctx->loop.timers, &follow->timer, ctx->now_us);
 	else if (follow->wait_us < SEEK_US)
 		seek(partner);
 }
@@ -367,7 +369,7 @@ bool ripc__follow_denied(struct partner *partner, const struct wire_packet *pack
 		return true;
 	if (!ctx->seal && (packet->h.type == WIRE_GONE || follow->n_asked < DENIED_AFTER))
 		return false;
-	ripc__timer_set(&ctx->timers, &follow->timer, ctx->now_us);
+	ripc__timer_set(&ctx->loop.timers, &follow->timer, ctx->now_us);
 	return true;
 }
 
@@ -384,14 +386,14 @@ static void look(void *owner, struct ripc__timer *timer)
 	struct ripc_context *ctx = owner;
 	uint32_t n = 0;
 
-	for (struct list *node = ctx->partners.prev; node != &ctx->partners && n < LOOK_MAX;
+	for (struct list *node = ctx->partners.all.prev; node != &ctx->partners.all && n < LOOK_MAX;
 			node = node->prev) {
 		struct partner *partner = list_entry(node, struct partner, node);
 
 		if (ctx->now_us - partner->used_us >= IDLE_US)
 			break;
 		if (n == 0)
-			ripc__timer_set(&ctx->timers, timer, ctx->now_us + LOOK_US);
+			ripc__timer_set(&ctx->loop.timers, timer, ctx->now_us + LOOK_US);
 		n++;
 		if (ctx->now_us - partner->used_us < 2 * LOOK_US && is_silent(ctx, partner))
 			ripc__follow(partner);
@@ -400,8 +402,9 @@ static void look(void *owner, struct ripc__timer *timer)
 
 void ripc__follow_use(struct ripc_context *ctx)
 {
-	if (!ctx->following.looking.index)
-		ripc__timer_set(&ctx->timers, &ctx->following.looking, ctx->now_us + LOOK_US);
+	if (!ctx->partners.following.looking.index)
+		ripc__timer_set(&ctx->loop.timers, &ctx->partners.following.looking, ctx->now_us +
+		LOOK_US);
 }
 
 /* ---- our own addresses ------------------------------------------------------------------- */
@@ -423,7 +426,8 @@ static void sound_all(struct ripc_context *ctx)
 {
 	uint32_t began = (uint32_t)(ctx->now_us >> 10), n = 0;
 
-	for (struct list *node = ctx->partners.prev; node != &ctx->partners && n < OWN_PARTNERS;
+	for (struct list *node = ctx->partners.all.prev; node != &ctx->partners.all &&
+			n < OWN_PARTNERS;
 			node = node->prev) {
 		struct partner *partner = list_entry(node, struct partner, node);
 
@@ -443,32 +447,33 @@ static void own_fire(void *owner, struct ripc__timer *timer)
 {
 	struct ripc_context *ctx = owner;
 
-	if (++ctx->following.rounds < OWN_ROUNDS)
-		ripc__timer_set(&ctx->timers, timer, ctx->now_us +
-			ctx->following.rounds * OWN_NEXT_US);
+	if (++ctx->partners.following.rounds < OWN_ROUNDS)
+		ripc__timer_set(&ctx->loop.timers, timer, ctx->now_us +
+			ctx->partners.following.rounds * OWN_NEXT_US);
 	ripc__resolver_announce(ctx->resolver, ctx->now_us);
 	sound_all(ctx);
 }
 
 void ripc__follow_own(struct ripc_context *ctx)
 {
-	uint64_t at_us = ctx->now_us + OWN_FIRST_US, next_us = ctx->following.own_us + OWN_NEXT_US;
+	uint64_t at_us = ctx->now_us + OWN_FIRST_US, next_us = ctx->partners.following.own_us +
+		OWN_NEXT_US;
 
-	if (ctx->following.own.index && !ctx->following.rounds)
+	if (ctx->partners.following.own.index && !ctx->partners.following.rounds)
 		return;
-	if (ctx->following.own_us && at_us < next_us)
+	if (ctx->partners.following.own_us && at_us < next_us)
 		at_us = next_us;
-	ctx->following.own_us = at_us;
-	ctx->following.rounds = 0;
-	ripc__timer_set(&ctx->timers, &ctx->following.own, at_us);
+	ctx->partners.following.own_us = at_us;
+	ctx->partners.following.rounds = 0;
+	ripc__timer_set(&ctx->loop.timers, &ctx->partners.following.own, at_us);
 }
 
 int ripc__follow_open(struct ripc_context *ctx)
 {
 	int error = 0;
 
-	ctx->following.looking.fire = look;
-	ctx->following.own.fire = own_fire;
+	ctx->partners.following.looking.fire = look;
+	ctx->partners.following.own.fire = own_fire;
 	for (uint32_t i = 0; i < FOLLOW_TIMERS && !error; i++)
 		error = ripc__timer_admit(ctx);
 	return error;
@@ -504,7 +509,8 @@ bool ripc__route_is_lost(const struct partner *partner)
 	const struct ripc_context *ctx = partner->service->ctx;
 	const struct peer *peer = partner->peer;
 
-	return peer && peer->broken && ctx->devices[peer->device].attr.caps & RIPC_CAP_RELIABLE;
+	return peer && peer->broken &&
+		ctx->peers.devices[peer->device].attr.caps & RIPC_CAP_RELIABLE;
 }
 
 /* The partner has another route, or its route is open now. */
@@ -546,7 +552,8 @@ void ripc__route_answered(struct partner *partner, const struct ripc__answer *an
 	old = ripc__peer_device(ctx, peer);
 	do {
 		refusing |= error ? ripc__device_bit(ctx, device) : 0;
-		device = ripc__route_choose(ctx, peer->failed | refusing, ctx->n_devices, answer,
+		device = ripc__route_choose(ctx, peer->failed | refusing, ctx->peers.n_devices,
+			answer,
 			&addr);
 		if (!device) {
 			ripc__route_stays(peer);
@@ -564,14 +571,14 @@ void ripc__route_answered(struct partner *partner, const struct ripc__answer *an
 
 static void route_taken(struct ripc_context *ctx, const struct peer *peer)
 {
-	ctx->walking = true;
-	list_for_each_safe(node, &ctx->partners) {
+	ctx->partners.walking = true;
+	list_for_each_safe(node, &ctx->partners.all) {
 		struct partner *partner = list_entry(node, struct partner, node);
 
 		if (partner->peer == peer && !partner->dead)
 			go_on(partner);
 	}
-	ctx->walking = false;
+	ctx->partners.walking = false;
 }
 
 static bool leads_there(struct ripc_context *ctx, struct peer *peer, const struct device *device,
@@ -585,21 +592,21 @@ static bool leads_there(struct ripc_context *ctx, struct peer *peer, const struc
 static void routes_go_on(struct ripc_context *ctx, const struct device *device,
 		const struct ripc__event *event)
 {
-	ctx->walking = true;
-	list_for_each_safe(node, &ctx->partners) {
+	ctx->partners.walking = true;
+	list_for_each_safe(node, &ctx->partners.all) {
 		struct partner *partner = list_entry(node, struct partner, node);
 
 		if (partner->peer && !partner->dead &&
 				leads_there(ctx, partner->peer, device, event))
 			go_on(partner);
 	}
-	ctx->walking = false;
+	ctx->partners.walking = false;
 }
 
 /* With keys the word may be of a handshake: only if nobody answered, another network may help. */
 static bool is_of_network(const struct ripc_context *ctx, int status)
 {
-	return !ctx->seal || (ctx->n_devices > 1 && status == -EHOSTUNREACH);
+	return !ctx->seal || (ctx->peers.n_devices > 1 && status == -EHOSTUNREACH);
 }
 
 void ripc__route_opened(struct ripc_context *ctx, struct device *device,
@@ -608,7 +615,7 @@ void ripc__route_opened(struct ripc_context *ctx, struct device *device,
 	struct peer *peer;
 	uint32_t at = 0;
 
-	while (event->from && (peer = ripc__map_next(&ctx->peers, &at))) {
+	while (event->from && (peer = ripc__map_next(&ctx->peers.all, &at))) {
 		bool was_opening = peer->opening;
 
 		if (!leads_there(ctx, peer, device, event))
@@ -643,9 +650,9 @@ static void mend(struct partner *partner)
 
 void ripc__routes_mend(struct ripc_context *ctx)
 {
-	ctx->any_broken = false;
-	ctx->walking = true;
-	list_for_each_safe(node, &ctx->partners) {
+	ctx->peers.any_broken = false;
+	ctx->partners.walking = true;
+	list_for_each_safe(node, &ctx->partners.all) {
 		struct partner *partner = list_entry(node, struct partner, node);
 
 		if (!partner->peer || partner->dead)
@@ -656,7 +663,7 @@ void ripc__routes_mend(struct ripc_context *ctx)
 			ripc__follow(partner);
 		partner->peer->unreached = false;
 	}
-	ctx->walking = false;
+	ctx->partners.walking = false;
 }
 
 /* ---- candidates -------------------------------------------------------------------------- */
@@ -775,9 +782,9 @@ static void retry(struct partner *partner)
 
 void ripc__routes_retry(struct ripc_context *ctx)
 {
-	ctx->retry_us = UINT64_MAX;
-	ctx->walking = true;
-	list_for_each_safe(node, &ctx->partners) {
+	ctx->peers.retry_us = UINT64_MAX;
+	ctx->partners.walking = true;
+	list_for_each_safe(node, &ctx->partners.all) {
 		struct partner *partner = list_entry(node, struct partner, node);
 		struct peer *peer = partner->peer;
 		uint64_t next_us;
@@ -792,10 +799,10 @@ void ripc__routes_retry(struct ripc_context *ctx)
 				retry(partner);
 		}
 		next_us = ctx->now_us + RETRY_US - failed_for(ctx, peer);
-		if (peer->failed_us && ctx->retry_us > next_us)
-			ctx->retry_us = next_us;
+		if (peer->failed_us && ctx->peers.retry_us > next_us)
+			ctx->peers.retry_us = next_us;
 	}
-	ctx->walking = false;
+	ctx->partners.walking = false;
 }
 
 /* ---- peers ------------------------------------------------------------------------------- */

@@ -13,7 +13,7 @@
 static int device_open(struct ripc_context *ctx, const struct ripc__backend *named)
 {
 	const struct ripc__backend *ops = ctx->seal ? ripc__sealed(ctx, named) : named;
-	struct device *device = &ctx->devices[ctx->n_devices];
+	struct device *device = &ctx->peers.devices[ctx->peers.n_devices];
 	int error = -ENOMEM;
 
 	if (!ops) {
@@ -26,7 +26,7 @@ static int device_open(struct ripc_context *ctx, const struct ripc__backend *nam
 	if (!device->port)
 		goto err_free;
 	device->blob = (uint8_t *)device->port + ops->port_size;
-	error = ops->net.open(device->port, &ctx->host, &device->attr);
+	error = ops->net.open(device->port, &ctx->peers.host, &device->attr);
 	if (error)
 		goto err_free;
 	device->blob_len = ops->net.address(device->port, device->blob);
@@ -34,9 +34,9 @@ static int device_open(struct ripc_context *ctx, const struct ripc__backend *nam
 		error = device->blob_len;
 		goto err_close;
 	}
-	if (ops->route_size > ctx->route_bytes)
-		ctx->route_bytes = ops->route_size;
-	ctx->n_devices++;
+	if (ops->route_size > ctx->peers.route_bytes)
+		ctx->peers.route_bytes = ops->route_size;
+	ctx->peers.n_devices++;
 	return 0;
 err_close:
 	ops->net.close(device->port);
@@ -49,8 +49,8 @@ err_free:
 
 void ripc__devices_close(struct ripc_context *ctx)
 {
-	while (ctx->n_devices > 0) {
-		struct device *device = &ctx->devices[--ctx->n_devices];
+	while (ctx->peers.n_devices > 0) {
+		struct device *device = &ctx->peers.devices[--ctx->peers.n_devices];
 
 		device->ops->net.close(device->port);
 		free(device->port);
@@ -91,7 +91,7 @@ bool ripc__backend_is_wanted(const struct ripc_context *ctx, const char *name)
 const struct ripc__backend *ripc__backend_get(const struct ripc_context *ctx,
 		const struct ripc__backend *ops, char why[256], char remedy[256])
 {
-	return ctx->env.module_get ? ctx->env.module_get(ops, &ctx->host, why, remedy) : ops;
+	return ctx->env.module_get ? ctx->env.module_get(ops, &ctx->peers.host, why, remedy) : ops;
 }
 
 /* Opens one that was asked for by its name. */
@@ -117,7 +117,7 @@ static int devices_open_named(struct ripc_context *ctx)
 	const char *at = ctx->cfg.backends;
 	int error = -ENODEV;
 
-	while (*at && ctx->n_devices < 8) {
+	while (*at && ctx->peers.n_devices < 8) {
 		size_t len = strcspn(at, ",");
 		int last = device_open_named(ctx, backend_named(ctx, at, len));
 
@@ -134,10 +134,10 @@ static int devices_open_all(struct ripc_context *ctx)
 	char why[256], remedy[256];
 	int error = 0;
 
-	for (uint32_t i = 0; ctx->env.backends[i] && ctx->n_devices < 8; i++) {
+	for (uint32_t i = 0; ctx->env.backends[i] && ctx->peers.n_devices < 8; i++) {
 		const struct ripc__backend *ops =
 			ripc__backend_get(ctx, ctx->env.backends[i], why, remedy);
-		int last = ops ? ops->net.probe(&ctx->host, why, remedy) : -ENODEV;
+		int last = ops ? ops->net.probe(&ctx->peers.host, why, remedy) : -ENODEV;
 
 		if (!last)
 			last = device_open(ctx, ops);
@@ -152,17 +152,17 @@ static int devices_open_all(struct ripc_context *ctx)
  * datagram of ordinary size costs the kernel beside it (protocol.md, credit). */
 static void credit_set(struct ripc_context *ctx)
 {
-	ctx->held_max[SHARE_CREDIT] = 1u << 30; /* where nothing bounds it: more is never used */
-	for (uint32_t i = 0; i < ctx->n_devices; i++) {
-		const struct ripc__attr *attr = &ctx->devices[i].attr;
+	ctx->peers.held_max[SHARE_CREDIT] = 1u << 30; /* nothing bounds it: more is never used */
+	for (uint32_t i = 0; i < ctx->peers.n_devices; i++) {
+		const struct ripc__attr *attr = &ctx->peers.devices[i].attr;
 		uint64_t payload = 1400;
 		uint64_t credit = attr->receive_buffer / 4;
 
 		if (attr->receive_buffer == 0)
 			continue;
 		credit = credit * payload / (payload + attr->datagram_overhead);
-		if (credit < ctx->held_max[SHARE_CREDIT])
-			ctx->held_max[SHARE_CREDIT] = credit;
+		if (credit < ctx->peers.held_max[SHARE_CREDIT])
+			ctx->peers.held_max[SHARE_CREDIT] = credit;
 	}
 }
 
@@ -171,7 +171,7 @@ int ripc__devices_open(struct ripc_context *ctx)
 {
 	int error = ctx->cfg.backends ? devices_open_named(ctx) : devices_open_all(ctx);
 
-	if (error != -EINVAL && ctx->n_devices > 0) {
+	if (error != -EINVAL && ctx->peers.n_devices > 0) {
 		credit_set(ctx);
 		return 0;
 	}

@@ -7,6 +7,8 @@
 #include <stdint.h>
 
 #include "core/net/backend.h"
+#include "share.h"
+#include "util/map.h"
 
 struct ripc_context;
 
@@ -17,6 +19,26 @@ struct device {
 	int many_fd;   /* of many.fd, since something is heard there; -1: none */
 	uint8_t *blob; /* RIPC_BLOB_MAX bytes, behind the port */
 	int blob_len;
+};
+
+struct ping {
+	struct ping *next;
+	uint64_t nonce, began_us, rtt_us;
+	uint32_t n_sent;
+	bool done;
+};
+
+/* What a context reaches, and by which devices. */
+struct peers {
+	struct ripc__host host;    /* what backends and sources get of the context */
+	struct device devices[8];
+	uint32_t n_devices;
+	size_t route_bytes;        /* of the longest route of all devices */
+	uint64_t retry_us;         /* when to try devices that failed again */
+	bool any_broken;           /* a peer is broken (partner/roam.h) */
+	struct ripc__map all, hosts;
+	uint64_t held[SHARES], held_max[SHARES]; /* taken by all senders; the whole */
+	struct ping *pings;
 };
 
 /* Opens all devices that can run; -ENODEV: none can; -EINVAL: an unknown backend is configured. */

@@ -40,12 +40,12 @@ uint64_t ripc__host_key(const struct ripc_context *ctx, const struct ripc__addr 
 		memcpy(bound, addr->host, 16);
 	else
 		memcpy(bound, addr->host, 8);
-	return ripc__siphash(ctx->secret, bound, sizeof(bound));
+	return ripc__siphash(ctx->self.secret, bound, sizeof(bound));
 }
 
 struct host *ripc__host_find(struct ripc_context *ctx, const struct ripc__addr *addr)
 {
-	return ripc__map_get(&ctx->hosts, ripc__host_key(ctx, addr));
+	return ripc__map_get(&ctx->peers.hosts, ripc__host_key(ctx, addr));
 }
 
 static struct host *host_get(struct ripc_context *ctx, const struct ripc__addr *addr)
@@ -57,7 +57,7 @@ static struct host *host_get(struct ripc_context *ctx, const struct ripc__addr *
 		if (!host)
 			return NULL;
 		host->key = ripc__host_key(ctx, addr);
-		if (ripc__map_put(&ctx->hosts, host->key, host)) {
+		if (ripc__map_put(&ctx->peers.hosts, host->key, host)) {
 			free(host);
 			return NULL;
 		}
@@ -70,7 +70,7 @@ static void host_put(struct ripc_context *ctx, struct host *host)
 {
 	if (--host->partners > 0)
 		return;
-	ripc__map_remove(&ctx->hosts, host->key);
+	ripc__map_remove(&ctx->peers.hosts, host->key);
 	free(host);
 }
 
@@ -95,7 +95,7 @@ static uint64_t peer_key(struct ripc_context *ctx, uint64_t context, const struc
 		bound.len = addr->len;
 		memcpy(bound.blob, addr->blob, addr->len);
 	}
-	return ripc__siphash(ctx->secret, &bound, sizeof(bound));
+	return ripc__siphash(ctx->self.secret, &bound, sizeof(bound));
 }
 
 static bool leads_to(struct ripc_context *ctx, struct peer *peer, uint8_t device_index,
@@ -118,8 +118,8 @@ static int peer_new(struct ripc_context *ctx, uint8_t device_index, const struct
 		struct peer **peer_out)
 {
 	RIPC__HOLD_CANCEL;
-	struct device *device = &ctx->devices[device_index];
-	struct peer *peer = calloc(1, sizeof(*peer) + ctx->route_bytes);
+	struct device *device = &ctx->peers.devices[device_index];
+	struct peer *peer = calloc(1, sizeof(*peer) + ctx->peers.route_bytes);
 	int error = -ENOMEM;
 
 	if (!peer)
@@ -145,7 +145,7 @@ err_free:
 static void peer_free(struct ripc_context *ctx, struct peer *peer)
 {
 	RIPC__HOLD_CANCEL;
-	struct device *device = &ctx->devices[peer->device];
+	struct device *device = &ctx->peers.devices[peer->device];
 
 	device->ops->route.close(device->port, peer->route);
 	free(peer->flow);
@@ -156,12 +156,12 @@ int ripc__peer_get(struct ripc_context *ctx, uint8_t device_index, uint64_t cont
 		const struct ripc__addr *addr, struct peer **peer_out)
 {
 	uint64_t key = peer_key(ctx, context, addr, false);
-	struct peer *peer = ripc__map_get(&ctx->peers, key);
+	struct peer *peer = ripc__map_get(&ctx->peers.all, key);
 	int error;
 
 	if (peer && !leads_to(ctx, peer, device_index, addr)) {
 		key = peer_key(ctx, context, addr, true);
-		peer = ripc__map_get(&ctx->peers, key);
+		peer = ripc__map_get(&ctx->peers.all, key);
 	}
 	if (peer) {
 		peer->partners++;
@@ -174,7 +174,7 @@ int ripc__peer_get(struct ripc_context *ctx, uint8_t device_index, uint64_t cont
 		return error;
 	peer->key = key;
 	peer->context = context;
-	if (ripc__map_put(&ctx->peers, key, peer)) {
+	if (ripc__map_put(&ctx->peers.all, key, peer)) {
 		host_put(ctx, peer->host);
 		peer_free(ctx, peer);
 		return -ENOMEM;
@@ -189,7 +189,7 @@ void ripc__peer_put(struct ripc_context *ctx, struct peer *peer)
 	host_put(ctx, peer->host);
 	if (--peer->partners > 0)
 		return;
-	ripc__map_remove(&ctx->peers, peer->key);
+	ripc__map_remove(&ctx->peers.all, peer->key);
 	ripc__resolver_unwatch(ctx->resolver, peer->context);
 	ripc__peer_left(ctx, peer);
 	peer_free(ctx, peer);
@@ -206,13 +206,14 @@ void ripc__peer_sounded(const struct ripc_context *ctx, struct peer *peer)
 
 size_t ripc__peers_bytes(struct ripc_context *ctx)
 {
-	size_t bytes = ripc__map_bytes(&ctx->peers) + ripc__map_bytes(&ctx->hosts) +
-		ctx->hosts.count * sizeof(struct host);
+	size_t bytes = ripc__map_bytes(&ctx->peers.all) + ripc__map_bytes(&ctx->peers.hosts) +
+		ctx->peers.hosts.count * sizeof(struct host);
 	const struct peer *peer;
 	uint32_t at = 0;
 
-	while ((peer = ripc__map_next(&ctx->peers, &at)))
-		bytes += sizeof(*peer) + ctx->route_bytes + (peer->flow ? sizeof(*peer->flow) : 0);
+	while ((peer = ripc__map_next(&ctx->peers.all, &at)))
+		bytes += sizeof(*peer) + ctx->peers.route_bytes +
+			(peer->flow ? sizeof(*peer->flow) : 0);
 	return bytes;
 }
 
@@ -238,8 +239,8 @@ void ripc__route_failed_now(const struct ripc_context *ctx, struct peer *peer)
 static void retry_later(struct ripc_context *ctx, struct peer *peer)
 {
 	ripc__route_failed_now(ctx, peer);
-	if (ctx->retry_us > ctx->now_us + RETRY_US)
-		ctx->retry_us = ctx->now_us + RETRY_US;
+	if (ctx->peers.retry_us > ctx->now_us + RETRY_US)
+		ctx->peers.retry_us = ctx->now_us + RETRY_US;
 }
 
 /* Round trip and datagram size are of the old route; over another network, so is the window. */
@@ -314,7 +315,7 @@ RIPC__RARE void ripc__route_failed(struct ripc_context *ctx, struct peer *peer, 
 
 	if (peer->broken || peer->failed & device)
 		return;
-	peer->broken = ctx->any_broken = true;
+	peer->broken = ctx->peers.any_broken = true;
 	have_failed(ctx, peer, device, why);
 }
 
@@ -330,7 +331,7 @@ RIPC__RARE int ripc__transmit_failed(struct ripc_context *ctx, struct peer *peer
 	if (why == -ECONNRESET || why == -EACCES || why == -EMFILE)
 		ripc__route_failed(ctx, peer, why);
 	else if (is_unreached(why) && !peer->follow)
-		peer->unreached = ctx->any_broken = true;
+		peer->unreached = ctx->peers.any_broken = true;
 	if (why == -EMFILE) /* there may be descriptors again soon, if there is no other network */
 		return 0;
 	return why == -EACCES ? -ECONNRESET : why;
@@ -350,7 +351,7 @@ struct device *ripc__route_choose(struct ripc_context *ctx, uint8_t failed, uint
 	const struct wire_record *record = &answer->record;
 
 	for (uint32_t d = 0; d < end; d++) {
-		struct device *device = &ctx->devices[d];
+		struct device *device = &ctx->peers.devices[d];
 
 		for (uint32_t a = 0; a < record->n_addrs && !(failed >> d & 1); a++) {
 			if (record->addrs[a].backend == device->ops->id &&
@@ -386,7 +387,7 @@ int ripc__route_find(struct ripc_context *ctx, const struct ripc__answer *answer
 	struct ripc__addr addr;
 	int error, why = 0;
 
-	while ((device = ripc__route_choose(ctx, refusing, ctx->n_devices, answer, &addr))) {
+	while ((device = ripc__route_choose(ctx, refusing, ctx->peers.n_devices, answer, &addr))) {
 		error = ripc__peer_get(ctx, (uint8_t)ripc__device_index(ctx, device),
 			answer->record.context, &addr, peer);
 		if (!error && refusing)

@@ -28,7 +28,7 @@ struct ripc_context;
 
 /* A remote machine, or an IPv6 network: how many partners were met there. */
 struct host {
-	uint64_t key;        /* in ctx->hosts */
+	uint64_t key;        /* in ctx->peers.hosts */
 	uint32_t partners;   /* references */
 	uint64_t held[SHARES]; /* by its peers together */
 };
@@ -51,11 +51,11 @@ struct flow {
 /* A remote context: route and flow, shared by all partners that live there. */
 struct peer {
 	struct host *host;   /* where the peer was met */
-	uint64_t key;        /* in ctx->peers: made of its context and host */
+	uint64_t key;        /* in ctx->peers.all: made of its context and host */
 	uint64_t context;    /* its incarnation */
 	uint32_t held[SHARES];
 	uint32_t partners;   /* references */
-	uint8_t device;      /* index into ctx->devices */
+	uint8_t device;      /* index into ctx->peers.devices */
 	uint8_t proofs : 4;  /* proofs, since cuts was 0, that a lossy path reorders */
 	uint8_t reorder : 4; /* 0: gaps are losses; else patience: srtt << reorder / 4 */
 	uint8_t failed;      /* bit i: devices[i] has failed */
@@ -144,7 +144,7 @@ static inline uint32_t ripc__datagram_base(const struct ripc_context *ctx)
 
 static inline struct device *ripc__peer_device(struct ripc_context *ctx, struct peer *peer)
 {
-	return &ctx->devices[peer->device];
+	return &ctx->peers.devices[peer->device];
 }
 
 static inline bool ripc__is_intact(const struct device *device)
@@ -196,7 +196,7 @@ uint32_t ripc__peer_payload(struct ripc_context *ctx, struct peer *peer);
 static inline uint32_t ripc__device_index(const struct ripc_context *ctx,
 		const struct device *device)
 {
-	return (uint32_t)(device - ctx->devices);
+	return (uint32_t)(device - ctx->peers.devices);
 }
 
 static inline uint8_t ripc__device_bit(const struct ripc_context *ctx, const struct device *device)

@@ -4,8 +4,8 @@
  * they hold meanwhile (protocol.md, credit and congestion).
  *
  * Design notes. limit - got bytes of a message are on their way or lost; in_flight of them are
- * taken to be on their way. A message is granted (in ctx->granted), waits for it (in
- * ctx->ungranted), or neither: all of it was granted, or it is silent. What is silent holds
+ * taken to be on their way. A message is granted (in receives.granted), waits for it (in
+ * receives.ungranted), or neither: all of it was granted, or it is silent. What is silent holds
  * nothing, so that a sender that is gone, or has only announced, delays nobody; with its next
  * bytes it takes its turn again. How many are granted to one host and one peer is shared out as
  * all is (partner/partner.c), and so is the credit of what has sent nothing yet.
@@ -128,14 +128,14 @@ void ripc__grant_arrived(struct incoming *incoming, uint32_t bytes)
 		return;
 	ripc__grant_expect(incoming);
 	if (incoming->limit < incoming->total && list_empty(&incoming->granted))
-		list_append(&context_of(incoming)->ungranted, &incoming->granted);
+		list_append(&context_of(incoming)->receives.ungranted, &incoming->granted);
 }
 
 /* Credit left: all, for a message that has sent bytes; its sender's share, for one that has not. */
 static uint64_t credit_left(const struct incoming *incoming)
 {
 	const struct ripc_context *ctx = context_of(incoming);
-	uint64_t all = ctx->held[SHARE_CREDIT], most = ctx->held_max[SHARE_CREDIT];
+	uint64_t all = ctx->peers.held[SHARE_CREDIT], most = ctx->peers.held_max[SHARE_CREDIT];
 
 	if (incoming->datagram_bytes == 0 || incoming->silences)
 		return ripc__share_left(incoming->partner, SHARE_CREDIT);
@@ -148,7 +148,7 @@ static void look_again(struct incoming *incoming)
 	struct ripc_context *ctx = context_of(incoming);
 
 	if (incoming->timer.at_us > ctx->now_us + PACE_US)
-		ripc__timer_set(&ctx->timers, &incoming->timer, ctx->now_us + PACE_US);
+		ripc__timer_set(&ctx->loop.timers, &incoming->timer, ctx->now_us + PACE_US);
 }
 
 bool ripc__grant(struct incoming *incoming)
@@ -201,10 +201,10 @@ static bool is_eligible(const struct incoming *incoming)
 static struct incoming *next_to_grant(struct ripc_context *ctx)
 {
 	struct incoming *best = NULL;
-	bool is_first = ++ctx->picks % 4 == 0;
+	bool is_first = ++ctx->receives.picks % 4 == 0;
 	uint32_t n = 0;
 
-	list_for_each(node, &ctx->ungranted) {
+	list_for_each(node, &ctx->receives.ungranted) {
 		struct incoming *incoming = list_entry(node, struct incoming, granted);
 
 		if (!is_eligible(incoming))
@@ -221,9 +221,9 @@ void ripc__incoming_schedule(struct ripc_context *ctx)
 {
 	struct incoming *incoming;
 
-	while (!list_empty(&ctx->ungranted) && (incoming = next_to_grant(ctx))) {
+	while (!list_empty(&ctx->receives.ungranted) && (incoming = next_to_grant(ctx))) {
 		list_remove(&incoming->granted);
-		list_append(&ctx->granted, &incoming->granted);
+		list_append(&ctx->receives.granted, &incoming->granted);
 		set_granted(incoming, true);
 		if (ripc__grant(incoming))
 			ripc__incoming_pull(incoming, 0);
@@ -234,7 +234,7 @@ void ripc__grant_wait(struct incoming *incoming)
 {
 	struct ripc_context *ctx = context_of(incoming);
 
-	list_append(&ctx->ungranted, &incoming->granted);
+	list_append(&ctx->receives.ungranted, &incoming->granted);
 	ripc__incoming_schedule(ctx);
 	/* Say at once that it has come, even if nothing can be granted yet. */
 	if (incoming->first_grant)

@@ -50,8 +50,8 @@ static void incoming_free(struct incoming *incoming)
 {
 	struct ripc_context *ctx = context_of(incoming);
 
-	if (ctx->arriving == incoming)
-		ctx->arriving = NULL;
+	if (ctx->receives.arriving == incoming)
+		ctx->receives.arriving = NULL;
 	ripc__grant_end(incoming);
 	ripc__timer_dismiss(ctx, &incoming->timer);
 	list_remove(&incoming->node);
@@ -59,8 +59,8 @@ static void incoming_free(struct incoming *incoming)
 	if (incoming->share != SHARE_REPLIES)
 		ripc__share_take(incoming->partner, SHARE_UNFINISHED, -1);
 	incoming->partner->service->n_incoming--;
-	ctx->n_busy--;
-	ctx->changed = true;
+	ctx->loop.n_busy--;
+	ctx->loop.changed = true;
 	free(incoming->pieces);
 	free(incoming);
 	ripc__incoming_schedule(ctx);
@@ -106,7 +106,7 @@ void ripc__incoming_stop(struct ripc_context *ctx, const struct lent *lent)
 {
 	if (!lent->in_use)
 		return;
-	list_for_each(node, &ctx->partners) {
+	list_for_each(node, &ctx->partners.all) {
 		struct partner *partner = list_entry(node, struct partner, node);
 
 		list_for_each(in, &partner->incoming) {
@@ -168,7 +168,7 @@ static struct incoming *incoming_alloc(struct partner *partner,
 	list_append(&partner->incoming, &incoming->node);
 	list_init(&incoming->granted);
 	service->n_incoming++;
-	ctx->n_busy++;
+	ctx->loop.n_busy++;
 	return incoming;
 err_dismiss:
 	ripc__timer_dismiss(ctx, &incoming->timer);
@@ -281,7 +281,7 @@ static void wait_for_turn(struct incoming *incoming)
 
 	incoming->complete = true;
 	incoming_let_go(incoming);
-	ripc__timer_set(&ctx->timers, &incoming->timer,
+	ripc__timer_set(&ctx->loop.timers, &incoming->timer,
 		incoming->heard_us + ripc__silence_us(ctx));
 }
 
@@ -371,7 +371,7 @@ static int admit(struct partner *partner, const struct wire_packet *packet)
 		return -ESHUTDOWN;
 	if (wire_group(packet) && !ripc__may_publish(partner, wire_group(packet)))
 		return -ENOENT;
-	if (packet->announce.total > (most ? most : ctx->held_max[SHARE_LARGE] << 10) ||
+	if (packet->announce.total > (most ? most : ctx->peers.held_max[SHARE_LARGE] << 10) ||
 			packet->announce.total >> 10 > LARGE_MAX ||
 			packet->announce.total > SIZE_MAX / 2) /* a size_t may have 32 bits */
 		return -EMSGSIZE;
@@ -440,10 +440,11 @@ static void say_memory(const struct partner *partner, uint64_t total,
 static bool room_may_come(struct partner *partner, uint64_t total)
 {
 	struct ripc_context *ctx = partner->service->ctx;
-	bool is_new = ctx->no_room_us == 0 || ctx->now_us - ctx->no_room_us >= QUIET_US;
+	bool is_new = ctx->receives.no_room_us == 0 ||
+		ctx->now_us - ctx->receives.no_room_us >= QUIET_US;
 	struct ripc__pool_stats pool;
 
-	ctx->no_room_us = ctx->now_us;
+	ctx->receives.no_room_us = ctx->now_us;
 	ripc__pool_stats(ctx->pool, &pool);
 	if (is_new)
 		say_memory(partner, total, &pool);
@@ -560,7 +561,7 @@ static void incoming_cancel(struct partner *partner, const struct wire_packet *p
  * Design notes. limit - got bytes are on their way or lost; in_flight of them are taken to be on
  * their way, and hold credit. A look at a port finds many datagrams of a message: each is copied
  * at once, and what follows for credit, window and timer is computed once, for all of them
- * (ctx->arriving).
+ * (ctx->receives.arriving).
  */
 
 #define SILENCES_PLAIN   2u /* until the waits double: on a path that loses much they are common */
@@ -584,13 +585,13 @@ static void fire_reading(struct incoming *incoming)
 		ripc__reading_fail(incoming->reading);
 		return;
 	}
-	ripc__timer_set(&ctx->timers, &incoming->timer, ctx->now_us + wait_us);
+	ripc__timer_set(&ctx->loop.timers, &incoming->timer, ctx->now_us + wait_us);
 	ripc__reads_post(ctx);
 }
 
 static void timer_set(struct incoming *incoming, uint64_t at_us)
 {
-	ripc__timer_set(&context_of(incoming)->timers, &incoming->timer, at_us);
+	ripc__timer_set(&context_of(incoming)->loop.timers, &incoming->timer, at_us);
 }
 
 /* A reply that nobody waits for any more is refused. True: the message is gone. */
@@ -700,11 +701,11 @@ static void settle(struct incoming *incoming)
 
 void ripc__arrivals_settle(struct ripc_context *ctx)
 {
-	struct incoming *incoming = ctx->arriving;
+	struct incoming *incoming = ctx->receives.arriving;
 
 	if (!incoming)
 		return;
-	ctx->arriving = NULL;
+	ctx->receives.arriving = NULL;
 	settle(incoming);
 	if (!incoming->reading && !incoming->complete)
 		update(incoming);
@@ -715,9 +716,9 @@ static void gather(struct incoming *incoming)
 {
 	struct ripc_context *ctx = context_of(incoming);
 
-	if (ctx->arriving != incoming)
+	if (ctx->receives.arriving != incoming)
 		ripc__arrivals_settle(ctx);
-	ctx->arriving = incoming;
+	ctx->receives.arriving = incoming;
 	if (incoming->got == incoming->total)
 		ripc__arrivals_settle(ctx);
 }
@@ -763,7 +764,7 @@ static void data_take(struct incoming *incoming, const struct wire_packet *packe
 
 	if (taken < 0)
 		return;
-	if (ctx->arriving != incoming)
+	if (ctx->receives.arriving != incoming)
 		ripc__data_echo_take(ctx, incoming->partner->peer, packet->echo);
 	if (packet->payload_len > incoming->datagram_bytes)
 		incoming->datagram_bytes = packet->payload_len;
@@ -776,7 +777,7 @@ static void data_take(struct incoming *incoming, const struct wire_packet *packe
 /* Mostly it is the one of which the last datagram was. */
 static struct incoming *find(struct partner *partner, uint64_t number)
 {
-	struct incoming *arriving = partner->service->ctx->arriving;
+	struct incoming *arriving = partner->service->ctx->receives.arriving;
 
 	if (arriving && arriving->partner == partner && arriving->number == number)
 		return arriving;

@@ -33,7 +33,7 @@ struct piece {
 /* A long message that we receive. */
 struct incoming {
 	struct list node;          /* partner->incoming */
-	struct list granted;       /* ctx->granted or ctx->ungranted */
+	struct list granted;       /* ctx->receives.granted or ctx->receives.ungranted */
 	struct partner *partner;
 	struct ripc__timer timer;
 	struct message *message;   /* with its places; NULL after the message went to the queue */

@@ -126,7 +126,7 @@ bool ripc__reading_start(struct incoming *incoming, const struct wire_packet *an
 	incoming->reading = reading;
 	take_carried(reading, announce);
 	take_sum(reading, announce);
-	list_append(&ctx->readings, &reading->node);
+	list_append(&ctx->receives.readings, &reading->node);
 	ripc__reads_post(ctx);
 	return true;
 }
@@ -211,7 +211,7 @@ bool ripc__reading_leave(struct reading *reading)
 	reading->incoming = NULL;
 	incoming->reading = NULL;
 	list_remove(&reading->node);
-	list_append(&service->ctx->lingering, &reading->node);
+	list_append(&service->ctx->receives.lingering, &reading->node);
 	return true;
 }
 
@@ -223,8 +223,8 @@ static void places_leave(struct ripc_context *ctx, struct reading *reading)
 
 	if (reading->lent)
 		reading->lent->in_use = false;
-	ctx->n_orphans -= service == NULL;
-	ctx->changed = true;
+	ctx->sends.n_orphans -= service == NULL;
+	ctx->loop.changed = true;
 	reading_free(reading); /* first, as it is to be deregistered while it is still there */
 	ripc__places_release(service, message);
 }
@@ -233,7 +233,7 @@ void ripc__readings_orphan(struct ripc_service *service)
 {
 	struct ripc_context *ctx = service->ctx;
 
-	list_for_each(node, &ctx->lingering) {
+	list_for_each(node, &ctx->receives.lingering) {
 		struct reading *reading = list_entry(node, struct reading, node);
 
 		if (reading->service != service)
@@ -241,14 +241,15 @@ void ripc__readings_orphan(struct ripc_service *service)
 		ripc__places_orphan(reading->message);
 		reading->service = NULL;
 		reading->lent = NULL;
-		ctx->n_orphans++;
+		ctx->sends.n_orphans++;
 	}
 }
 
 void ripc__readings_free(struct ripc_context *ctx)
 {
-	while (!list_empty(&ctx->lingering)) {
-		struct reading *reading = list_entry(list_pop(&ctx->lingering), struct reading,
+	while (!list_empty(&ctx->receives.lingering)) {
+		struct reading *reading = list_entry(list_pop(&ctx->receives.lingering),
+			struct reading,
 			node);
 
 		ripc__places_release(reading->service, reading->message);
@@ -280,12 +281,12 @@ static void read_begins(struct ripc_context *ctx, struct reading *reading)
 {
 	reading->n_busy++;
 	reading->moved_us = ctx->now_us;
-	ripc__move_begins(&ctx->reads, &reading->remote);
+	ripc__move_begins(&ctx->receives.reads, &reading->remote);
 }
 
 static void read_ends(struct ripc_context *ctx, struct reading *reading)
 {
-	ripc__move_ends(&ctx->reads, &reading->remote);
+	ripc__move_ends(&ctx->receives.reads, &reading->remote);
 	reading->n_busy--;
 	reading->moved_us = ctx->now_us;
 }
@@ -336,7 +337,7 @@ static bool take_turn(struct ripc_context *ctx, struct reading *reading)
 
 	if (reading->device == ripc__peer_device(ctx, incoming->partner->peer) &&
 			!incoming->partner->peer->opening)
-		error = slot && ripc__moves_left(&ctx->reads, &reading->remote) ?
+		error = slot && ripc__moves_left(&ctx->receives.reads, &reading->remote) ?
 			read_next(reading, slot) : -EAGAIN;
 	if (error && error != -EAGAIN) {
 		ctx->stats.reads_failed++;
@@ -348,7 +349,7 @@ static bool take_turn(struct ripc_context *ctx, struct reading *reading)
 	/* There may be more of them than reads: next time the others are first. */
 	list_remove(&reading->node);
 	if (reading->next < incoming->total)
-		list_append(&ctx->readings, &reading->node);
+		list_append(&ctx->receives.readings, &reading->node);
 	return true;
 }
 
@@ -358,8 +359,8 @@ void ripc__reads_post(struct ripc_context *ctx)
 
 	while (any) {
 		any = false;
-		list_for_each_safe(node, &ctx->readings) {
-			if (ctx->reads.n == READS_MAX)
+		list_for_each_safe(node, &ctx->receives.readings) {
+			if (ctx->receives.reads.n == READS_MAX)
 				return;
 			any |= take_turn(ctx, list_entry(node, struct reading, node));
 		}

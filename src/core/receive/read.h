@@ -32,7 +32,7 @@ struct read_slot {
  * places live here until the last read has ended.
  */
 struct reading {
-	struct list node;          /* in ctx->readings or ctx->lingering, or alone */
+	struct list node;          /* in receives.readings or receives.lingering, or alone */
 	struct incoming *incoming; /* NULL: given up */
 	void (*ended)(struct incoming *incoming, bool right);
 	struct ripc_service *service; /* given up: the owner of the places; NULL: closed as well */
@@ -84,5 +84,17 @@ void ripc__reads_post(struct ripc_context *ctx);
 void ripc__readings_orphan(struct ripc_service *service);
 /* The devices are closed. */
 void ripc__readings_free(struct ripc_context *ctx);
+
+/* The messages that a context receives. */
+struct receives {
+	struct list granted, ungranted;
+	struct incoming *arriving; /* of its bytes a look at a port found some last; or NULL */
+	struct list readings, lingering; /* readings with more to ask for; readings given up */
+	struct moves reads;        /* in progress */
+	uint32_t picks;
+	uint64_t no_room_us;       /* when room last was missing (incoming.c) */
+	struct list acks;
+	uint64_t acks_due_us;      /* while acks wait for a ride: until when */
+};
 
 #endif

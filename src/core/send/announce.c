@@ -224,35 +224,35 @@ bool ripc__cork(struct outgoing *outgoing)
 {
 	struct ripc_context *ctx = outgoing->service->ctx;
 	struct partner *partner = outgoing->partner;
-	uint64_t gap_us = ctx->now_us - ctx->nowait_us;
+	uint64_t gap_us = ctx->now_us - ctx->sends.nowait_us;
 
 	if (!(outgoing->flags & RIPC_NOWAIT))
 		return false;
-	ctx->nowait_us = ctx->now_us;
+	ctx->sends.nowait_us = ctx->now_us;
 	if (outgoing->service->queued == 0 || gap_us > CORK_GAP_US || !partner->known ||
 			!partner->peer || outgoing->total > ripc__peer_payload(ctx, partner->peer))
 		return false;
-	if (ctx->n_corked == 0)
-		ctx->corked_due_us = ctx->now_us + CORKED_US;
-	ctx->corked[ctx->n_corked++] = partner;
-	return ctx->n_corked < CORKED_MAX;
+	if (ctx->sends.n_corked == 0)
+		ctx->sends.corked_due_us = ctx->now_us + CORKED_US;
+	ctx->sends.corked[ctx->sends.n_corked++] = partner;
+	return ctx->sends.n_corked < CORKED_MAX;
 }
 
 void ripc__corked_forget(struct partner *partner)
 {
 	struct ripc_context *ctx = partner->service->ctx;
 
-	for (uint32_t i = 0; i < ctx->n_corked; i++) {
-		if (ctx->corked[i] == partner)
-			ctx->corked[i] = NULL;
+	for (uint32_t i = 0; i < ctx->sends.n_corked; i++) {
+		if (ctx->sends.corked[i] == partner)
+			ctx->sends.corked[i] = NULL;
 	}
 }
 
 void ripc__corked_flush(struct ripc_context *ctx)
 {
-	for (uint32_t i = 0; i < ctx->n_corked; i++) {
-		if (ctx->corked[i])
-			ripc__outgoing_advance(ctx->corked[i]);
+	for (uint32_t i = 0; i < ctx->sends.n_corked; i++) {
+		if (ctx->sends.corked[i])
+			ripc__outgoing_advance(ctx->sends.corked[i]);
 	}
-	ctx->n_corked = 0;
+	ctx->sends.n_corked = 0;
 }

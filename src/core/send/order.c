@@ -46,7 +46,7 @@ static struct outgoing *behind(const struct outgoing *outgoing)
 
 void ripc__order_begin(struct outgoing *outgoing)
 {
-	outgoing->place = ++outgoing->message.ctx->places;
+	outgoing->place = ++outgoing->message.ctx->sends.places;
 }
 
 void ripc__order_link(struct outgoing *outgoing, struct partner *partner)
@@ -75,13 +75,13 @@ void ripc__order_say(const struct outgoing *outgoing, struct wire_packet *packet
 
 static void gap_begins(struct outgoing *outgoing)
 {
-	outgoing->message.ctx->n_gaps += !outgoing->gap;
+	outgoing->message.ctx->sends.n_gaps += !outgoing->gap;
 	outgoing->gap = true;
 }
 
 void ripc__order_told(struct outgoing *outgoing)
 {
-	outgoing->message.ctx->n_gaps -= outgoing->gap;
+	outgoing->message.ctx->sends.n_gaps -= outgoing->gap;
 	outgoing->gap = false;
 }
 
@@ -97,7 +97,7 @@ static void cut(struct outgoing *outgoing, enum order_cut why)
 	gap_begins(outgoing);
 	if (outgoing->cut < why)
 		outgoing->cut = why;
-	ripc__timer_set(&ctx->timers, &outgoing->timer, ctx->now_us);
+	ripc__timer_set(&ctx->loop.timers, &outgoing->timer, ctx->now_us);
 }
 
 void ripc__order_ends(struct outgoing *outgoing, enum ripc_outcome outcome)
@@ -141,7 +141,7 @@ bool ripc__order_has_gap(const struct ripc_service *service, const struct partne
 		if (list_entry(node, struct outgoing, node)->gap)
 			return true;
 	}
-	list_for_each(node, &service->ctx->ended) {
+	list_for_each(node, &service->ctx->sends.ended) {
 		const struct outgoing *outgoing = list_entry(node, struct outgoing, node);
 
 		if (outgoing->gap && outgoing->service == service && outgoing->to == to)

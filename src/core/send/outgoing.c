@@ -53,7 +53,7 @@
  * are the application's when it hears of it. A call does not wait for that beyond its deadline:
  * then the outcome is UNKNOWN, and a notice says when the items are free. With a given message it
  * is otherwise: its references are not the application's any more. They are kept here, in
- * ctx->ended, as long as the receiver has the items mapped: the ledger of what others hold.
+ * ctx->sends.ended, as long as the receiver has the items mapped: the ledger of what others hold.
  *
  * What was lent for the answer comes back when the message was not delivered. So no answer is
  * taken from when that is decided; and it is not decided while one is being received, since that
@@ -215,7 +215,7 @@ static void decide(struct outgoing *outgoing, enum ripc_outcome outcome, int sta
 static void conclude(struct outgoing *outgoing)
 {
 	outgoing->state = OUT_ENDED;
-	context_of(outgoing)->changed = true;
+	context_of(outgoing)->loop.changed = true;
 	count_outcome(outgoing);
 	if (outgoing->outcome == RIPC_NOT_DELIVERED)
 		take_back_lent(outgoing);
@@ -256,7 +256,7 @@ static void come_home(struct outgoing *outgoing)
 
 void ripc__ended_let_go(struct ripc_context *ctx)
 {
-	list_for_each(node, &ctx->ended) {
+	list_for_each(node, &ctx->sends.ended) {
 		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
 
 		if (!list_empty(&outgoing->fencing) && is_ours(outgoing))
@@ -287,8 +287,8 @@ static void fenced(struct outgoing *outgoing)
 		come_home(outgoing);
 		return;
 	}
-	ctx->n_orphans -= outgoing->service == NULL;
-	ctx->changed = true;
+	ctx->sends.n_orphans -= outgoing->service == NULL;
+	ctx->loop.changed = true;
 	if (outgoing->state == OUT_FENCING)
 		conclude(outgoing);
 	report(outgoing);
@@ -315,12 +315,12 @@ static void outgoing_end(struct outgoing *outgoing, enum ripc_outcome outcome, i
 		refuse_answer(outgoing);
 	decide(outgoing, outcome, status);
 	outgoing->state = OUT_FENCING;
-	ctx->n_busy -= outgoing->busy;
+	ctx->loop.n_busy -= outgoing->busy;
 	outgoing->busy = false;
 	outgoing->to_incarnation = partner->incarnation; /* who may hold it: ripc_holders() */
 	outgoing_unlink(outgoing);
 	outgoing->partner = NULL;
-	list_append(&ctx->ended, &outgoing->node);
+	list_append(&ctx->sends.ended, &outgoing->node);
 	ripc__timer_dismiss(ctx, &outgoing->timer);
 	outgoing_unblock(partner);
 	fenced(outgoing);
@@ -337,13 +337,13 @@ void ripc__fence_lift(struct fence *fence)
 
 void ripc__outgoing_orphan(struct ripc_service *service)
 {
-	list_for_each(node, &service->ctx->ended) {
+	list_for_each(node, &service->ctx->sends.ended) {
 		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
 
 		if (outgoing->service != service || list_empty(&outgoing->fencing))
 			continue;
 		outgoing->service = NULL;
-		service->ctx->n_orphans += !outgoing->held;
+		service->ctx->sends.n_orphans += !outgoing->held;
 	}
 }
 
@@ -638,7 +638,8 @@ static void outgoing_begin(struct outgoing *outgoing, struct partner *partner)
 	outgoing->crc = outgoing->n_holes = 0;
 	outgoing->resend_left = PULL_MAX;
 	ripc__busy_update(outgoing);
-	ripc__timer_set(&context_of(outgoing)->timers, &outgoing->timer, outgoing->deadline_us);
+	ripc__timer_set(&context_of(outgoing)->loop.timers, &outgoing->timer,
+		outgoing->deadline_us);
 	if (!partner->peer)
 		ripc__find_until(partner, outgoing->deadline_us);
 }
@@ -684,7 +685,7 @@ static void timer_set(struct outgoing *outgoing)
 		at = latest;
 	if (at < ctx->now_us || at > outgoing->deadline_us)
 		at = outgoing->deadline_us;
-	ripc__timer_set(&ctx->timers, &outgoing->timer, at);
+	ripc__timer_set(&ctx->loop.timers, &outgoing->timer, at);
 }
 
 /*
@@ -766,7 +767,7 @@ void ripc__outgoing_hurry(struct outgoing *outgoing, uint64_t deadline_us)
 		return;
 	outgoing->deadline_us = deadline_us;
 	if (outgoing->state == OUT_WAITING)
-		ripc__timer_set(&context_of(outgoing)->timers, &outgoing->timer, deadline_us);
+		ripc__timer_set(&context_of(outgoing)->loop.timers, &outgoing->timer, deadline_us);
 	else
 		timer_set(outgoing);
 }
@@ -873,7 +874,7 @@ static void outgoing_fire(void *owner, struct ripc__timer *timer)
 	if (ctx->now_us - outgoing->heard_us >= ripc__silence_of_address_us(ctx))
 		ripc__follow(partner);
 	if (ctx->now_us - outgoing->heard_us >= ripc__silence_of_route_us(ctx) &&
-			ctx->n_devices > 1)
+			ctx->peers.n_devices > 1)
 		ripc__route_failed(ctx, partner->peer, -ETIMEDOUT);
 	if (outgoing->writing) {
 		ripc__writes_post(ctx);
@@ -1307,7 +1308,7 @@ int ripc__outgoing_start(struct ripc_service *service, const struct ripc_send *r
 			ripc__find_for_long(service, request->to, &partner);
 	if (error)
 		return error;
-	if (request->flags & RIPC_ORDERED && ctx->n_gaps &&
+	if (request->flags & RIPC_ORDERED && ctx->sends.n_gaps &&
 			ripc__order_has_gap(service, partner, request->to))
 		return -ECANCELED;
 	if ((request->flags & (RIPC_NOWAIT | RIPC_AWAITED)) == RIPC_NOWAIT &&
@@ -1349,7 +1350,7 @@ int ripc__outgoing_start(struct ripc_service *service, const struct ripc_send *r
 		outgoing->offer = ripc__offer_take(partner, request->reply_to);
 	*outgoing_out = outgoing;
 	if (!ripc__cork(outgoing)) {
-		if (ctx->n_corked)
+		if (ctx->sends.n_corked)
 			ripc__corked_flush(ctx);
 		ripc__outgoing_advance(partner);
 	}

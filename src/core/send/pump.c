@@ -206,7 +206,7 @@ void ripc__busy_update(struct outgoing *outgoing)
 	bool busy = outgoing->state < OUT_FENCING && !outgoing->exposed &&
 		!(outgoing->announced && outgoing->sent == outgoing->total);
 
-	outgoing->message.ctx->n_busy += (uint32_t)busy - (uint32_t)outgoing->busy;
+	outgoing->message.ctx->loop.n_busy += (uint32_t)busy - (uint32_t)outgoing->busy;
 	outgoing->busy = busy;
 }
 

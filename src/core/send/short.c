@@ -525,7 +525,7 @@ int ripc__short_call(struct partner *partner, const struct short_call *call)
 
 	if (error)
 		return error;
-	if (wire_answers(&call->is) && partner->service->ctx->n_offers)
+	if (wire_answers(&call->is) && partner->service->ctx->messages.n_offers)
 		ripc__offer_drop(partner, call->id);
 	if (is_plain(call->items, call->n_items) && takes_plain(partner) && !call->lends)
 		return send_plain(partner, call->items, call);

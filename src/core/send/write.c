@@ -38,7 +38,7 @@ struct write_slot {
 /* An attempt to write an answer. */
 struct writing {
 	struct fence fence;  /* once it was given up */
-	struct list node;    /* ctx->writings */
+	struct list node;    /* ctx->sends.writings */
 	void (*told)(struct outgoing *outgoing); /* when it has ended, well or not */
 	struct ripc_context *ctx;
 	struct device *device;
@@ -164,7 +164,7 @@ bool ripc__writing_start(struct outgoing *outgoing, void (*told)(struct outgoing
 		return false;
 	}
 	outgoing->writing = writing;
-	list_append(&ctx->writings, &writing->node);
+	list_append(&ctx->sends.writings, &writing->node);
 	ripc__writes_post(ctx);
 	return true;
 }
@@ -233,8 +233,8 @@ static void complete(struct writing *writing)
 
 void ripc__writings_free(struct ripc_context *ctx)
 {
-	while (!list_empty(&ctx->writings)) {
-		struct writing *writing = list_entry(list_pop(&ctx->writings), struct writing,
+	while (!list_empty(&ctx->sends.writings)) {
+		struct writing *writing = list_entry(list_pop(&ctx->sends.writings), struct writing,
 			node);
 
 		list_remove(&writing->fence.node);
@@ -293,7 +293,7 @@ static int write_next(struct writing *writing, struct write_slot *slot)
 			writing->next);
 	writing->next += slot->len;
 	writing->n_busy++;
-	ripc__move_begins(&writing->ctx->writes, &writing->remote);
+	ripc__move_begins(&writing->ctx->sends.writes, &writing->remote);
 	return 0;
 }
 
@@ -308,7 +308,7 @@ static bool take_turn(struct writing *writing)
 		return false;
 	if (writing->device == ripc__peer_device(writing->ctx, outgoing->partner->peer) &&
 			!outgoing->partner->peer->opening)
-		error = slot && ripc__moves_left(&writing->ctx->writes, &writing->remote) ?
+		error = slot && ripc__moves_left(&writing->ctx->sends.writes, &writing->remote) ?
 			write_next(writing, slot) : -EAGAIN;
 	if (error && error != -EAGAIN)
 		fail(writing);
@@ -321,14 +321,14 @@ void ripc__writes_post(struct ripc_context *ctx)
 
 	while (any) {
 		any = false;
-		list_for_each_safe(node, &ctx->writings) {
-			if (ctx->writes.n == READS_MAX)
+		list_for_each_safe(node, &ctx->sends.writings) {
+			if (ctx->sends.writes.n == READS_MAX)
 				return;
 			if (!take_turn(list_entry(node, struct writing, node)))
 				continue;
 			/* There may be more of them than writes: next time the others are first. */
 			list_remove(node);
-			list_append(&ctx->writings, node);
+			list_append(&ctx->sends.writings, node);
 			any = true;
 		}
 	}
@@ -353,7 +353,7 @@ void ripc__write_ended(struct ripc_context *ctx, uint64_t cookie, int status)
 
 	slot->len = 0;
 	writing->n_busy--;
-	ripc__move_ends(&ctx->writes, &writing->remote);
+	ripc__move_ends(&ctx->sends.writes, &writing->remote);
 	if (writing->left && writing->n_busy == 0) {
 		end_left(writing);
 	} else if (!writing->left && status) {

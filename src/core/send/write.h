@@ -6,6 +6,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/peer/moves.h"
+#include "util/list.h"
+
 struct outgoing;
 struct ripc_context;
 
@@ -32,5 +35,20 @@ void ripc__write_ended(struct ripc_context *ctx, uint64_t cookie, int status);
 void ripc__writes_post(struct ripc_context *ctx);
 /* The devices are closed. */
 void ripc__writings_free(struct ripc_context *ctx);
+
+#define CORKED_MAX 16u /* partners whose announcements wait to go together */
+
+/* The messages that a context sends. */
+struct sends {
+	struct list ended;         /* ended, but waited for, fencing, or with the application */
+	struct list writings;      /* write.c */
+	struct moves writes;       /* in progress */
+	struct partner *corked[CORKED_MAX]; /* partners whose announcements wait; or NULL */
+	uint32_t n_corked;
+	uint64_t corked_due_us;    /* until when they wait */
+	uint64_t nowait_us;        /* when the last RIPC_NOWAIT long was sent */
+	uint64_t places;           /* of ordered messages */
+	uint32_t n_orphans, n_gaps; /* of closed services: what the network may use; order.h */
+};
 
 #endif

@@ -72,7 +72,7 @@ static void members_write(const struct ripc_service *service, struct ripc_page *
 static void path_write(const struct ripc_context *ctx, const struct peer *peer,
 		struct ripc_page_partner *to)
 {
-	const struct device *device = &ctx->devices[peer->device];
+	const struct device *device = &ctx->peers.devices[peer->device];
 	struct ripc__where where = {0};
 
 	to->context = peer->context;
@@ -125,11 +125,11 @@ static void partner_write(const struct partner *partner, struct ripc_page_partne
 /* Writes the services, their groups, and the partners. */
 static void tables_write(struct ripc_context *ctx, struct ripc_page *page)
 {
-	struct list *node = ctx->partners.prev;
+	struct list *node = ctx->partners.all.prev;
 	uint32_t n = 0;
 
 	page->n_members = page->all_members = 0;
-	list_for_each(at, &ctx->services) {
+	list_for_each(at, &ctx->services.all) {
 		const struct ripc_service *service = list_entry(at, struct ripc_service, node);
 
 		if (n == RIPC_PAGE_SERVICES)
@@ -139,7 +139,7 @@ static void tables_write(struct ripc_context *ctx, struct ripc_page *page)
 	}
 	page->n_services = n;
 	page->all_services = (uint32_t)ctx->stats.services;
-	for (n = 0; node != &ctx->partners && n < RIPC_PAGE_PARTNERS; node = node->prev)
+	for (n = 0; node != &ctx->partners.all && n < RIPC_PAGE_PARTNERS; node = node->prev)
 		partner_write(list_entry(node, struct partner, node), &page->partners[n++]);
 	page->n_partners = n;
 	page->all_partners = (uint32_t)ctx->stats.partners;
@@ -154,11 +154,11 @@ void ripc__stats_gather(struct ripc_context *ctx, struct ripc_stats *stats)
 	struct ripc__resolver_stats resolver;
 	struct ripc__pool_stats pool;
 
-	for (uint32_t i = 0; i < ctx->n_devices; i++) {
+	for (uint32_t i = 0; i < ctx->peers.n_devices; i++) {
 		struct ripc__net_stats net = {0};
 
-		if (ctx->devices[i].ops->net.stats)
-			ctx->devices[i].ops->net.stats(ctx->devices[i].port, &net);
+		if (ctx->peers.devices[i].ops->net.stats)
+			ctx->peers.devices[i].ops->net.stats(ctx->peers.devices[i].port, &net);
 		ctx->stats.drop_receive_buffer += net.overflows;
 		ctx->stats.offload_fallbacks += net.fallbacks;
 	}
@@ -167,9 +167,9 @@ void ripc__stats_gather(struct ripc_context *ctx, struct ripc_stats *stats)
 	stats->pool_bytes = pool.taken;
 	stats->pool_limit_bytes = pool.limit;
 	stats->pool_used_bytes = pool.used -
-		((uint64_t)ctx->n_spares + (ctx->freed != NULL)) * SPARE_BYTES;
+		((uint64_t)ctx->messages.n_spares + (ctx->messages.freed != NULL)) * SPARE_BYTES;
 	stats->partner_bytes = ripc__partners_bytes(ctx);
-	stats->granted_bytes = ctx->held[SHARE_CREDIT];
+	stats->granted_bytes = ctx->peers.held[SHARE_CREDIT];
 	ripc__resolver_stats(ctx->resolver, &resolver);
 	stats->queries_sent = resolver.queries_sent;
 	stats->queries_answered = resolver.queries_answered;
@@ -200,7 +200,7 @@ struct ripc_context *ripc__page_alloc(void)
 		return NULL;
 	memset(block, 0, at + page);
 	ctx = (struct ripc_context *)((char *)block + at - before);
-	ctx->block = block;
+	ctx->self.block = block;
 	ctx->stats.size = sizeof(ctx->stats);
 	return ctx;
 }
@@ -245,8 +245,8 @@ static int page_map(struct ripc_context *ctx, int fd)
 		munmap(at, tables_len());
 		return error;
 	}
-	ctx->page = at;
-	ctx->page_fd = fd;
+	ctx->self.page = at;
+	ctx->self.page_fd = fd;
 	/* Our own mappings stay writable. */
 	return fcntl(fd, F_ADD_SEALS, seals) ? -errno : 0;
 }
@@ -259,7 +259,7 @@ static int page_make(struct ripc_context *ctx)
 		return fd;
 	error = memory_fill(ctx, fd);
 	error = error ? error : page_map(ctx, fd);
-	if (error && ctx->page)
+	if (error && ctx->self.page)
 		ripc__page_close(ctx);
 	else if (error)
 		close(fd);
@@ -269,7 +269,7 @@ static int page_make(struct ripc_context *ctx)
 /* What a reader copies while the sequence is odd, or has changed meanwhile, does not count. */
 static void page_write(struct ripc_context *ctx)
 {
-	struct ripc_page *page = ctx->page;
+	struct ripc_page *page = ctx->self.page;
 
 	__atomic_store_n(&page->sequence, page->sequence + 1, __ATOMIC_RELAXED);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
@@ -288,12 +288,12 @@ int ripc__page_show(void *arg)
 {
 	RIPC__HOLD_CANCEL;
 	struct ripc_context *ctx = arg;
-	int error = ctx->page ? 0 : page_make(ctx);
+	int error = ctx->self.page ? 0 : page_make(ctx);
 
 	if (error)
 		return error;
 	page_write(ctx);
-	return ctx->page_fd;
+	return ctx->self.page_fd;
 }
 
 void ripc__page_close(struct ripc_context *ctx)
@@ -301,13 +301,13 @@ void ripc__page_close(struct ripc_context *ctx)
 	RIPC__HOLD_CANCEL;
 	struct ripc_stats stats = ctx->stats;
 
-	if (!ctx->page)
+	if (!ctx->self.page)
 		return;
 	if (counters_move(ctx, -1))
-		ctx->block = NULL; /* part of it is still the page */
+		ctx->self.block = NULL; /* part of it is still the page */
 	else
 		ctx->stats = stats;
-	munmap(ctx->page, tables_len());
-	close(ctx->page_fd);
-	ctx->page = NULL;
+	munmap(ctx->self.page, tables_len());
+	close(ctx->self.page_fd);
+	ctx->self.page = NULL;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of util/system share: no other room includes this. */
+/* Locks of files that end with their process. */
 #ifndef RIPC_SYSTEM_LOCKS_H
 #define RIPC_SYSTEM_LOCKS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of util/system share: no other room includes this. */
+/* Users: their numbers and names, and raised rights. */
 #ifndef RIPC_SYSTEM_USERS_H
 #define RIPC_SYSTEM_USERS_H
 

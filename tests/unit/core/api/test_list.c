@@ -389,7 +389,7 @@ static bool someone_waits(struct ripc_context *ctx)
 	bool waits;
 
 	ripc__lock(ctx);
-	waits = !list_empty(&ctx->waiters);
+	waits = !list_empty(&ctx->loop.waiters);
 	ripc__unlock(ctx);
 	return waits;
 }

@@ -320,7 +320,7 @@ START_TEST(stream__of_other_groups)
 	say_copy(&lone, GROUP + 1, LOW(FIRST));
 	expect_nothing(&lone);
 	ck_assert_uint_eq(many.asked, 0);
-	ck_assert_uint_eq(lone.ctx->held[SHARE_STREAMS], 0);
+	ck_assert_uint_eq(lone.ctx->peers.held[SHARE_STREAMS], 0);
 	ck_assert_uint_eq(told(&lone, GROUP, TOKEN, FIRST), 0);
 	say_many(&lone, GROUP, TOKEN, FIRST);
 	expect_short(&lone, GROUP, LOW(FIRST));
@@ -379,7 +379,7 @@ START_TEST(many__for_two_services)
 	expect_nothing(&lone);
 	ck_assert_int_eq(ripc_service_close(lone.svc), 0);
 	ck_assert_uint_eq(many.n_heard, 0);
-	ck_assert_uint_eq(lone.ctx->held[SHARE_STREAMS], 0);
+	ck_assert_uint_eq(lone.ctx->peers.held[SHARE_STREAMS], 0);
 	say_many(&lone, GROUP, TOKEN, FIRST + 2);
 	lone_close_all(&lone);
 }
@@ -416,12 +416,12 @@ static uint32_t streams_fill(struct lone *lone, uint32_t n)
 
 	for (;; n++) {
 		ck_assert_uint_le(n, STREAMS_MAX);
-		before = lone->ctx->held[SHARE_STREAMS];
+		before = lone->ctx->peers.held[SHARE_STREAMS];
 		if (!ripc__map_get(&lone->svc->groups, GROUP + n))
 			ck_assert_int_eq(ripc_join(lone->svc, GROUP + n), 0);
 		say_copy(lone, GROUP + n, LOW(FIRST));
 		expect_short(lone, GROUP + n, LOW(FIRST));
-		if (lone->ctx->held[SHARE_STREAMS] == before)
+		if (lone->ctx->peers.held[SHARE_STREAMS] == before)
 			return n;
 	}
 }
@@ -487,7 +487,7 @@ START_TEST(stream__counts_where_the_partner_lives)
 
 	member_open(&lone);
 	ck_assert_uint_eq(told(&lone, GROUP, TOKEN, FIRST), 0);
-	partner = list_entry(lone.ctx->partners.next, struct partner, node);
+	partner = list_entry(lone.ctx->partners.all.next, struct partner, node);
 	ck_assert_uint_eq(partner->peer->host->held[SHARE_STREAMS], 1);
 	addr = (struct ripc__addr){.len = 1, .blob = {lone.host + 1}};
 	addr.host[15] = addr.blob[0];
@@ -496,9 +496,9 @@ START_TEST(stream__counts_where_the_partner_lives)
 	ripc__partner_to_peer(partner, peer);
 	ck_assert_uint_eq(partner->peer->host->held[SHARE_STREAMS], 1);
 	ck_assert_uint_eq(partner->peer->held[SHARE_STREAMS], 1);
-	ck_assert_uint_eq(lone.ctx->held[SHARE_STREAMS], 1);
+	ck_assert_uint_eq(lone.ctx->peers.held[SHARE_STREAMS], 1);
 	ripc__heard_forget(partner);
-	ck_assert_uint_eq(lone.ctx->held[SHARE_STREAMS], 0);
+	ck_assert_uint_eq(lone.ctx->peers.held[SHARE_STREAMS], 0);
 	ck_assert_uint_eq(partner->peer->host->held[SHARE_STREAMS], 0);
 	lone_close_all(&lone);
 }
@@ -545,10 +545,10 @@ START_TEST(stream__partner_is_forgotten)
 
 	member_open(&lone);
 	ck_assert_uint_eq(told(&lone, GROUP, TOKEN, FIRST), 0);
-	ck_assert_uint_eq(lone.ctx->held[SHARE_STREAMS], 1);
+	ck_assert_uint_eq(lone.ctx->peers.held[SHARE_STREAMS], 1);
 	lone_pass(&lone, 200 * 1000000ull);
 	ck_assert_uint_eq(lone_stats(&lone).partners, 0);
-	ck_assert_uint_eq(lone.ctx->held[SHARE_STREAMS], 0);
+	ck_assert_uint_eq(lone.ctx->peers.held[SHARE_STREAMS], 0);
 	say_many(&lone, GROUP, TOKEN, FIRST);
 	expect_nothing(&lone);
 	lone_close_all(&lone);

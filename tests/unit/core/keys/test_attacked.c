@@ -25,7 +25,7 @@ static struct ripc__event event; /* that core would have got last */
 
 static struct device *device_of(int i)
 {
-	return &ends[i].ctx->devices[0];
+	return &ends[i].ctx->peers.devices[0];
 }
 
 static void pass_time(uint64_t us)

@@ -220,7 +220,7 @@ START_TEST(mark__as_the_text_says)
 	ripc__sealed_mark(seal, made.bytes, made.len);
 	made.len += SEALED_MARK;
 	assert_golden(&made, GOLDEN_RECORD);
-	len = seal->nets[0].ops.net.address(ends[RESPONDER].ctx->devices[0].port, blob);
+	len = seal->nets[0].ops.net.address(ends[RESPONDER].ctx->peers.devices[0].port, blob);
 	ck_assert_int_eq(len, 44);
 	ck_assert_uint_eq(seal->nets[0].ops.id, 129);
 	ck_assert_mem_eq(blob, made.bytes + 91, 44); /* behind the backend and the length */

@@ -100,7 +100,7 @@ START_TEST(init__is_repeated_more_and_more_rarely)
 	swallows = true;
 	clock_us = ripc__real_now_us(NULL);
 	a.ctx->env.now_us = clock_now;
-	a.ctx->has_ticks = false;
+	a.ctx->loop.has_ticks = false;
 	ripc__lock_timely(a.ctx);
 	member = member_make(a.ctx, &at);
 	ck_assert_int_eq(ripc__handshake_begin(&a.ctx->seal->nets[0], member, &at), 0);
@@ -175,7 +175,7 @@ END_TEST
 /* What core hears of an event of the inner network. Returns how many events. */
 static int told(struct ripc_context *ctx, const struct ripc__addr *from, struct ripc__event *events)
 {
-	const struct device *device = &ctx->devices[0];
+	const struct device *device = &ctx->peers.devices[0];
 	int n;
 
 	added = (struct ripc__event){.kind = RIPC_EV_PEER, .from = from};
@@ -203,8 +203,8 @@ START_TEST(addresses__two_of_one_member)
 	open_with(&b, 1, 0, 0);
 	ck_assert_int_eq(ripc_send_long(b.svc, a.id, &one, 1, 5000), 0);
 	ripc__lock_timely(b.ctx);
-	device = &b.ctx->devices[0];
-	peer = ripc__map_next(&b.ctx->peers, &at);
+	device = &b.ctx->peers.devices[0];
+	peer = ripc__map_next(&b.ctx->peers.all, &at);
 	ck_assert_ptr_nonnull(peer);
 	device->ops->route.where(device->port, peer->route, &where);
 	addr[0] = addr[1] = where.addr;

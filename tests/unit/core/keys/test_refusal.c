@@ -25,7 +25,7 @@ struct pair {
 
 static struct device *device_of(struct pair *pair, int i)
 {
-	return &pair->ends[i].ctx->devices[0];
+	return &pair->ends[i].ctx->peers.devices[0];
 }
 
 /* What core would get of a datagram that comes to BOB, in out. False: nothing. */

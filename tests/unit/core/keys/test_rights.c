@@ -373,7 +373,7 @@ static void look_now(struct end *end)
 
 	ripc__lock_timely(ctx);
 	now_us = ctx->now_us;
-	ripc__timer_set(&ctx->timers, &ctx->seal->rights_end, now_us);
+	ripc__timer_set(&ctx->loop.timers, &ctx->seal->rights_end, now_us);
 	ripc__leave(ctx);
 	for (int i = 0; i < PATIENCE_MS && !has_looked(end, now_us); i++)
 		usleep(1000);

@@ -497,7 +497,7 @@ static void hang(void *arg, const char *name)
 static void look_now(struct ripc_context *ctx)
 {
 	ripc__lock_timely(ctx);
-	ripc__timer_set(&ctx->timers, &ctx->seal->look, ctx->now_us);
+	ripc__timer_set(&ctx->loop.timers, &ctx->seal->look, ctx->now_us);
 	ripc__leave(ctx);
 }
 

@@ -132,7 +132,7 @@ END_TEST
 static void rekey_by_second(struct side *from, uint64_t id)
 {
 	struct ripc_context *ctx = from->ctx;
-	const struct device *device = &ctx->devices[1];
+	const struct device *device = &ctx->peers.devices[1];
 	const struct ripc__answer *answer;
 	struct ripc__addr addr = {.len = 0};
 	struct partner *partner;

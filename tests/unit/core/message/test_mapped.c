@@ -616,7 +616,7 @@ END_TEST
 /* The only message that 0 has under way, once it has shown its items; NULL: not yet. */
 static struct outgoing *shown(const struct world *world)
 {
-	list_for_each(node, &world->ctx[0]->partners) {
+	list_for_each(node, &world->ctx[0]->partners.all) {
 		struct partner *partner = list_entry(node, struct partner, node);
 		const struct list *outgoing = &partner->longs.outgoing;
 		struct outgoing *first = list_empty(outgoing) ? NULL :
@@ -650,7 +650,7 @@ START_TEST(give__moves_when_it_was_mapped)
 		ripc_poll(world.ctx[1]);
 	ck_assert_ptr_nonnull(msg);
 	/* To another device, and back. */
-	world.ctx[0]->devices[1] = world.ctx[0]->devices[0];
+	world.ctx[0]->peers.devices[1] = world.ctx[0]->peers.devices[0];
 	outgoing = shown(&world);
 	outgoing->partner->peer->device = 1;
 	ck_assert(!ripc__opened_keys(outgoing, 1000, keys));

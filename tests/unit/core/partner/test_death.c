@@ -110,11 +110,11 @@ START_TEST(death__beside_a_sleep_in_the_port)
 	lone_introduce(&lone);
 	ck_assert_int_eq(lone_send_long(&lone, lone.incarnation, 100), 0);
 	lone_pass(&lone, 1000);
-	atomic_store(&lone.ctx->waits_on, &lone.ctx->devices[0]);
+	atomic_store(&lone.ctx->loop.waits_on, &lone.ctx->peers.devices[0]);
 	die(&lone);
 	ck_assert_uint_gt(n_wakes, 0);
 	ck_assert_int_eq(ripc_receive(lone.svc, 0, &msg), -EAGAIN);
-	atomic_store(&lone.ctx->waits_on, NULL);
+	atomic_store(&lone.ctx->loop.waits_on, NULL);
 	lone_pass(&lone, 1);
 	lone_expect_end(&lone, RIPC_UNKNOWN);
 	lone_close_all(&lone);
@@ -171,12 +171,12 @@ START_TEST(death__gives_back_shares)
 		lone_newcomer(&lone, (uint8_t)(10 + i));
 		lone_say(&lone, &packet, &packet.announce.total, NULL);
 	}
-	ck_assert_uint_eq(lone.ctx->held[SHARE_UNFINISHED], 4);
+	ck_assert_uint_eq(lone.ctx->peers.held[SHARE_UNFINISHED], 4);
 	while (lone.context > context)
 		ripc__death_told(lone.ctx, lone.context--);
 	lone_pass(&lone, SETTLED_US);
 	for (int share = 0; share < SHARES; share++)
-		ck_assert_uint_eq(lone.ctx->held[share], 0);
+		ck_assert_uint_eq(lone.ctx->peers.held[share], 0);
 	lone_close_all(&lone);
 }
 END_TEST

@@ -16,7 +16,7 @@ static void hint_quoting(struct lone *lone, uint8_t host, const uint8_t *quote, 
 	const struct ripc__event event = {.kind = RIPC_EV_HINT, .from = &from, .data = quote,
 		.len = (uint32_t)len};
 
-	ripc__input_event(lone->ctx, &lone->ctx->devices[0], &event);
+	ripc__input_event(lone->ctx, &lone->ctx->peers.devices[0], &event);
 }
 
 /* The header of any packet to the partner; with its hello where the token has not come yet. */

@@ -674,8 +674,8 @@ START_TEST(answer__to_a_successor_of_one_that_is_known)
 		ck_assert_int_eq(ripc__open_in(&cfg, &world.env, &ctx), 0);
 	ck_assert_int_eq(ripc_service_open(ctx, id, 0, &svc), 0);
 	ck_assert(is_answered(ctx, svc));
-	world.gone.len = (uint8_t)ctx->devices[0].blob_len;
-	memcpy(world.gone.blob, ctx->devices[0].blob, world.gone.len);
+	world.gone.len = (uint8_t)ctx->peers.devices[0].blob_len;
+	memcpy(world.gone.blob, ctx->peers.devices[0].blob, world.gone.len);
 	ck_assert_int_eq(ripc_close(ctx, 0), 0);
 	}
 	world_close();

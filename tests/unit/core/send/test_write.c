@@ -173,7 +173,7 @@ START_TEST(write__takes_turns)
 	uint64_t replies[5];
 
 	writer_open(&lone, CAPS);
-	lone.ctx->devices[0].attr.read_max = MIB / 4;
+	lone.ctx->peers.devices[0].attr.read_max = MIB / 4;
 	for (uint32_t i = 0; i < 5; i++)
 		replies[i] = asked(&lone, i + 1, 2, MIB);
 	for (uint32_t i = 0; i < 5; i++)
@@ -201,7 +201,7 @@ START_TEST(write__others_have_a_share)
 	uint32_t n_writes;
 
 	writer_open(&lone, CAPS);
-	lone.ctx->devices[0].attr.read_max = MIB / 4;
+	lone.ctx->peers.devices[0].attr.read_max = MIB / 4;
 	for (uint32_t i = 1; i <= 4; i++)
 		answer(&lone, asked(&lone, i, 2, MIB), 1000000);
 	n_writes = fake.n_writes;
