@@ -20,9 +20,9 @@ folder = os.path.join(root, 'docs/man')
 PAGES = {'ripc_config': 'ripc_open', 'ripc_send': 'ripc_sendmsg', 'ripc_path': 'ripc_path_info',
          'ripc_stats': 'ripc_stats_get', 'ripc_request': 'ripc_call'}
 # Where options are declared.
-OPTION_LISTS = ['src/backends/ofi/options.c', 'src/backends/rdmacm/options.c',
+OPTION_LISTS = ['src/backends/options.c', 'src/backends/options.c',
                 'src/backends/shm/share.c', 'src/backends/udp/udp.c',
-                'src/backends/verbs/options.c', 'src/resolvers/inet.c',
+                'src/backends/options.c', 'src/resolvers/inet.c',
                 'src/core/group/stream.c', 'src/resolvers/store/options.c']
 
 

@@ -6,7 +6,7 @@
  *
  *   device.c   which device, port and GID; what happens to it
  *   memory.c   a partner's protection domain, registrations in it, keys
- *   reads.c    reads and writes on queue pairs; each ends with its event
+ *   memory.c    reads and writes on queue pairs; each ends with its event
  *   ring.c     receive buffers, registered once, posted in batches
  *   common.c   the clock, and numbers that nobody can guess
  *   common.c  routes on their way
@@ -168,7 +168,7 @@ bool ripc__rdma_sigpipe_ends(void);
 void ripc__rdma_guard_begin(sigset_t *before);
 void ripc__rdma_guard_end(const sigset_t *before);
 
-/* ---- reads.c ----------------------------------------------------------------------------- */
+/* ---- memory.c ----------------------------------------------------------------------------- */
 
 #define RIPC__RDMA_READS       64u /* and writes, of one port: waiting, in progress, or ended and
                                       not polled */

@@ -7,6 +7,7 @@
 
 #include "base.h"
 #include "core/objects.h"
+#include "proof.h"
 #include "util/hash/siphash.h"
 #include "util/timers.h"
 
@@ -86,4 +87,29 @@ void ripc__struct_fill(void *given, size_t size, const void *own, size_t known)
 
 	memcpy(given, own, n);
 	memset((uint8_t *)given + n, 0, size - n);
+}
+
+/* ---- proof ------------------------------------------------------------------------------- */
+
+/* Address proofs: a hash of who asked from where and when, under the context's secret. */
+
+uint64_t ripc__proof(struct ripc_context *ctx, uint64_t asker, const uint8_t host[16],
+		uint64_t age)
+{
+	struct {
+		uint64_t asker, period;
+		uint8_t host[16];
+	} bound = {htole64(asker), htole64(ctx->now_us / PROOF_PERIOD_US - age), {0}};
+	uint64_t proof;
+
+	memcpy(bound.host, host, 16);
+	proof = ripc__siphash(ctx->self.secret, &bound, sizeof(bound));
+	return proof ? proof : 1;
+}
+
+bool ripc__proof_valid(struct ripc_context *ctx, uint64_t asker, const uint8_t host[16],
+		uint64_t proof)
+{
+	return proof == ripc__proof(ctx, asker, host, 0) ||
+		proof == ripc__proof(ctx, asker, host, 1);
 }

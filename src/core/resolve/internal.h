@@ -38,7 +38,7 @@ struct wire_resolve;
  *   answer.c   answering questions, for ourselves and for our host
  *   list.c     looking for everybody
  *   lookup.c asking a host whether a service is still there
- *   membership.c  groups that services here have joined
+ *   publish.c  groups that services here have joined
  *   gather.c   the members of groups
  *
  * Each object that waits for answers is a struct asked, found by the nonce of its question. An
