@@ -11,8 +11,8 @@
 #include <stdint.h>
 #include <unistd.h>
 
+#include "core/base/base.h"
 #include "core/base/budget.h"
-#include "core/base/log.h"
 #include "core/call/call.h"
 #include "core/engine/loop.h"
 #include "core/group/group.h"
@@ -21,7 +21,6 @@
 #include "core/net/env.h"
 #include "core/partner/partners.h"
 #include "core/peer/devices.h"
-#include "core/peer/share.h"
 #include "core/receive/read.h"
 #include "core/send/write.h"
 #include "ripc/ripc.h"

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "../util/key_end.h"
-#include "core/base/proof.h"
+#include "core/base/base.h"
 #include "input.h"
 #include "keys.h"
 #include "util/hash/siphash.h"

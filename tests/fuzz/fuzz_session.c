@@ -12,8 +12,8 @@
 #include "core/net/backend.h"
 #include "core/partner/death.h"
 #include "core/partner/roam.h"
+#include "core/peer/devices.h"
 #include "core/peer/peer.h"
-#include "core/peer/share.h"
 #include "session.h"
 #include "util/list.h"
 

@@ -9,7 +9,7 @@
 #include "core/net/backend.h"
 #include "core/objects.h"
 #include "core/partner/partner.h"
-#include "core/peer/moves.h"
+#include "core/peer/devices.h"
 #include "core/peer/peer.h"
 #include "lone.h"
 

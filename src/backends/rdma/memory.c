@@ -230,7 +230,11 @@ const struct ripc__rdma_space *ripc__rdma_key_space(const struct ripc__rdma_keys
 	return open ? open->space : NULL;
 }
 
-int ripc__rdma_key_parse(const struct ripc__key *key, uint64_t offset, uint64_t *address,
+/*
+ * What a partner's key and an offset mean to the device. -EINVAL: it is garbled, or the offset is
+ * beyond all memory: asking the device would cost the connection.
+ */
+static int rdma_key_parse(const struct ripc__key *key, uint64_t offset, uint64_t *address,
 		uint32_t *rkey)
 {
 	if (key->key >> 32 != check_of(key->address, (uint32_t)key->key) ||
@@ -371,7 +375,7 @@ int ripc__rdma_move(struct ripc__rdma_flow *flow, const struct ripc__move *move)
 		return -EINVAL;
 	read = list_entry(list_pop(&reads->free), struct ripc__rdma_read, node);
 	if (move->len)
-		error = ripc__rdma_key_parse(&move->key, move->offset, &read->address,
+		error = rdma_key_parse(&move->key, move->offset, &read->address,
 			&read->rkey);
 	read->flow = flow;
 	read->cookie = move->cookie;

@@ -148,12 +148,6 @@ int ripc__rdma_key_close(struct ripc__rdma_keys *keys, const struct ripc__key *k
 /* Whose it is; NULL: it is not open. */
 const struct ripc__rdma_space *ripc__rdma_key_space(const struct ripc__rdma_keys *keys,
 		const struct ripc__key *key);
-/*
- * What a partner's key and an offset mean to the device. -EINVAL: it is garbled, or the offset is
- * beyond all memory: asking the device would cost the connection.
- */
-int ripc__rdma_key_parse(const struct ripc__key *key, uint64_t offset, uint64_t *address,
-		uint32_t *rkey);
 
 /* ---- common.c ------------------------------------------------------------------------------ */
 /* ibv_post_send(). Guarded: it raises no SIGPIPE in the caller, for three system calls more. */

@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "core/base/base.h"
-#include "core/base/proof.h"
 #include "core/call/call.h"
 #include "core/call/watch.h"
 #include "core/engine/wait.h"
@@ -32,7 +31,6 @@
 #include "core/partner/partner.h"
 #include "core/partner/roam.h"
 #include "core/peer/devices.h"
-#include "core/peer/share.h"
 #include "core/receive/read.h"
 #include "core/resolve/resolver.h"
 #include "core/send/opened.h"

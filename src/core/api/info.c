@@ -18,7 +18,6 @@
 #include "core/partner/roam.h"
 #include "core/peer/devices.h"
 #include "core/peer/peer.h"
-#include "core/peer/share.h"
 #include "core/resolve/resolver.h"
 #include "core/send/short.h"
 #include "core/show/show.h"

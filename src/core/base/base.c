@@ -7,7 +7,6 @@
 
 #include "base.h"
 #include "core/objects.h"
-#include "proof.h"
 #include "util/hash/siphash.h"
 #include "util/timers.h"
 

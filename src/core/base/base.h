@@ -3,12 +3,17 @@
 #ifndef RIPC_BASE_H
 #define RIPC_BASE_H
 
+#include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "util/system/thread.h"
 
 struct iovec;
 struct ripc__timer;
 struct ripc_context;
+struct said;
 
 int ripc__sum_items(const struct iovec *items, uint32_t n_items, uint64_t *total);
 uint64_t ripc__nonce(struct ripc_context *ctx);
@@ -31,5 +36,32 @@ int ripc__struct_take(void *own, size_t known, const void *given, size_t first);
 int ripc__struct_check(size_t size);
 /* Fills a struct of this size from own. Fields that the library does not know become 0. */
 void ripc__struct_fill(void *given, size_t size, const void *own, size_t known);
+
+/* ---- log --------------------------------------------------------------------------------- */
+
+/* The log of a context: its last messages, which the application can take. */
+
+struct log {
+	struct ripc__mutex lock; /* threads log with and without the context's lock */
+	struct said *last;       /* a ring; NULL: nothing was said, or there was no memory */
+	uint64_t n_said, n_taken; /* n_taken: with those that were lost */
+	uint64_t n_lost;         /* since the last one that was taken */
+};
+
+void ripc__log(struct ripc_context *ctx, int level, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+void ripc__log_text(struct ripc_context *ctx, int level, const char *format, va_list args);
+void ripc__log_free(struct ripc_context *ctx);
+
+/* ---- proof ------------------------------------------------------------------------------- */
+
+/* Address proofs: an asker lives at its address (docs/protocol.md, First contact and proof). */
+
+#define PROOF_PERIOD_US    8000000u   /* address proofs hold for one to two of these */
+
+uint64_t ripc__proof(struct ripc_context *ctx, uint64_t asker, const uint8_t host[16],
+		uint64_t age);
+bool ripc__proof_valid(struct ripc_context *ctx, uint64_t asker, const uint8_t host[16],
+		uint64_t proof);
 
 #endif

@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base.h"
 #include "core/base/base.h"
 #include "core/objects.h"
-#include "log.h"
 #include "util/system/cancel.h"
 
 #define LOG_KEPT 64u /* ripc.h names this number */

@@ -36,7 +36,6 @@
 #include "core/partner/rights.h"
 #include "core/partner/roam.h"
 #include "core/peer/peer.h"
-#include "core/peer/timing.h"
 #include "core/receive/incoming.h"
 #include "core/send/outgoing.h"
 #include "core/send/short.h"

@@ -22,7 +22,6 @@
 #include "core/partner/partner.h"
 #include "core/partner/roam.h"
 #include "core/peer/peer.h"
-#include "core/peer/timing.h"
 #include "core/resolve/resolver.h"
 #include "util/list.h"
 #include "util/map.h"

@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "core/base/proof.h"
+#include "core/base/base.h"
 #include "core/call/call.h"
 #include "core/events.h"
 #include "core/group/heard.h"
@@ -19,9 +19,9 @@
 #include "core/objects.h"
 #include "core/partner/claim.h"
 #include "core/partner/death.h"
-#include "core/partner/partners.h"
 #include "core/partner/packet.h"
 #include "core/partner/partner.h"
+#include "core/partner/partners.h"
 #include "core/partner/rights.h"
 #include "core/partner/roam.h"
 #include "core/peer/peer.h"

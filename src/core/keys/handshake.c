@@ -20,7 +20,6 @@
 #include <string.h>
 
 #include "core/base/base.h"
-#include "core/base/proof.h"
 #include "core/objects.h"
 #include "util/hash/siphash.h"
 

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "core/base/base.h"
-#include "core/base/proof.h"
 #include "core/objects.h"
 #include "internal.h"
 #include "util/bytes.h"

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/peer/share.h"
+#include "core/peer/devices.h"
 #include "ripc/ripc.h"
 #include "util/list.h"
 

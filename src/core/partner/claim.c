@@ -18,7 +18,6 @@
 #include "core/base/base.h"
 #include "core/call/watch.h"
 #include "core/peer/peer.h"
-#include "core/peer/timing.h"
 #include "core/resolve/resolver.h"
 #include "core/send/outgoing.h"
 #include "core/send/short.h"

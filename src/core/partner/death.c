@@ -22,7 +22,6 @@
 #include "core/events.h"
 #include "core/net/backend.h"
 #include "core/peer/peer.h"
-#include "core/peer/timing.h"
 #include "core/resolve/resolver.h"
 #include "core/wire/wire.h"
 #include "death.h"

@@ -4,8 +4,8 @@
 
 #include "core/base/base.h"
 #include "core/objects.h"
+#include "core/peer/devices.h"
 #include "core/peer/peer.h"
-#include "core/peer/share.h"
 #include "core/wire/wire.h"
 #include "packet.h"
 #include "partner.h"

@@ -8,8 +8,8 @@
 #include <stdint.h>
 
 #include "core/objects.h"
+#include "core/peer/devices.h"
 #include "core/peer/peer.h"
-#include "core/peer/share.h"
 #include "core/wire/wire.h"
 #include "util/list.h"
 

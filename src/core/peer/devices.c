@@ -8,7 +8,6 @@
 #include "core/keys/sealed.h"
 #include "core/objects.h"
 #include "devices.h"
-#include "share.h"
 
 static int device_open(struct ripc_context *ctx, const struct ripc__backend *named)
 {

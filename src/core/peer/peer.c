@@ -16,7 +16,6 @@
 #include "core/wire/record.h"
 #include "core/wire/wire.h"
 #include "peer.h"
-#include "timing.h"
 #include "util/hash/siphash.h"
 #include "util/map.h"
 #include "util/probe.h"

@@ -8,7 +8,7 @@
 
 #include "core/message/message.h"
 #include "core/partner/packet.h"
-#include "core/peer/share.h"
+#include "core/peer/devices.h"
 #include "core/wire/wire.h"
 #include "util/list.h"
 #include "util/timers.h"

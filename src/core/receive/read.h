@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "core/net/backend.h"
-#include "core/peer/moves.h"
+#include "core/peer/devices.h"
 #include "util/list.h"
 
 struct device;

@@ -261,11 +261,8 @@ struct digested_member {
 };
 
 void ripc__digest_init(struct ripc__resolver *resolver);
-void ripc__digest_add(struct ripc__resolver *resolver, struct digested *digested);
 /* Another context has told what is registered there. */
 void ripc__digest_heard(struct ripc__resolver *resolver, uint64_t context);
-/* Harmless if it was not added. */
-void ripc__digest_remove(struct ripc__resolver *resolver, struct digested *digested);
 
 /* ---- gathering --------------------------------------------------------------------------- */
 

@@ -226,7 +226,7 @@ static void look_at_clock(struct ripc__resolver *resolver, const struct digested
 			(int64_t)resolver->now_us * 1000;
 }
 
-void ripc__digest_add(struct ripc__resolver *resolver, struct digested *digested)
+static void digest_add(struct ripc__resolver *resolver, struct digested *digested)
 {
 	const struct ripc__resolver_owner *owner = &resolver->owner;
 	uint64_t us = resolver->exact < 0 ? LEAST_US : ANNOUNCE_US;
@@ -243,7 +243,8 @@ void ripc__digest_add(struct ripc__resolver *resolver, struct digested *digested
 		owner->random(owner->arg) % (us / 2));
 }
 
-void ripc__digest_remove(struct ripc__resolver *resolver, struct digested *digested)
+/* Harmless if it was not added. */
+static void digest_remove(struct ripc__resolver *resolver, struct digested *digested)
 {
 	if (list_empty(&digested->node))
 		return;
@@ -362,7 +363,7 @@ static void publication_free(struct ripc__resolver *resolver, struct publication
 	ripc__asked_end(resolver, &publication->verify);
 	ripc__timer_stop(&resolver->timers, &publication->asked.timer);
 	ripc__timer_stop(&resolver->timers, &publication->verify.timer);
-	ripc__digest_remove(resolver, &publication->digested);
+	digest_remove(resolver, &publication->digested);
 	ripc__timers_return(resolver);
 	ripc__timers_return(resolver);
 	ripc__map_remove(&resolver->publications, publication->asked.id);
@@ -404,7 +405,7 @@ static void announce(struct ripc__resolver *resolver, struct publication *public
 	else
 		set_timer(resolver, asked, LATE_US);
 	if (asked->round == NOTICES_FIRST && !publication->displaced)
-		ripc__digest_add(resolver, &publication->digested);
+		digest_add(resolver, &publication->digested);
 }
 
 static void here_fire(struct ripc__resolver *resolver, struct publication *publication)
@@ -1126,7 +1127,7 @@ int ripc__member_record(struct ripc__resolver *resolver, const struct membership
 
 /* ---- joining and leaving ----------------------------------------------------------------- */
 
-static void announce(void *owner, struct ripc__timer *timer)
+static void announce_group(void *owner, struct ripc__timer *timer)
 {
 	struct membership *membership = list_entry(timer, struct membership, timer);
 	struct ripc__resolver *resolver = owner;
@@ -1135,7 +1136,7 @@ static void announce(void *owner, struct ripc__timer *timer)
 	if (ripc__member_record(resolver, membership, &notice.record) == 0)
 		ripc__send_notice(resolver, &notice);
 	if (++membership->n_told == NOTICES)
-		ripc__digest_add(resolver, &membership->named.digested);
+		digest_add(resolver, &membership->named.digested);
 	else
 		ripc__timer_set(&resolver->timers, timer, resolver->now_us +
 			(ROUND_US << (membership->n_told - 1)));
@@ -1170,7 +1171,7 @@ static int join_sources(struct ripc__resolver *resolver, uint64_t group, uint64_
 }
 
 /* The sources hear questions about the group from now on. */
-static void heed(struct ripc__resolver *resolver, uint64_t group)
+static void heed_member(struct ripc__resolver *resolver, uint64_t group)
 {
 	for (uint32_t i = 0; i < resolver->n_sources; i++) {
 		const struct source_slot *slot = &resolver->sources[i];
@@ -1203,7 +1204,7 @@ int ripc__resolver_join(struct ripc__resolver *resolver, uint64_t group,
 		return -ENOMEM;
 	resolver->now_us = now_us;
 	*membership = (struct membership){.named = {{.id = group}, member->id},
-		.incarnation = member->incarnation, .timer.fire = announce};
+		.incarnation = member->incarnation, .timer.fire = announce_group};
 	list_init(&membership->named.digested.node);
 	error = ripc__timers_borrow(resolver);
 	if (error)
@@ -1214,9 +1215,9 @@ int ripc__resolver_join(struct ripc__resolver *resolver, uint64_t group,
 	error = enter(resolver, membership);
 	if (error)
 		goto err_leave;
-	heed(resolver, group);
+	heed_member(resolver, group);
 	ripc__gather_joined(resolver, group, member->id, member->incarnation);
-	announce(resolver, &membership->timer);
+	announce_group(resolver, &membership->timer);
 	return 0;
 err_leave:
 	leave_sources(resolver, group, member->incarnation, resolver->n_sources);
@@ -1250,7 +1251,7 @@ static struct membership *take_out(struct ripc__resolver *resolver, uint64_t gro
 static void membership_free(struct ripc__resolver *resolver, struct membership *membership)
 {
 	ripc__timer_stop(&resolver->timers, &membership->timer);
-	ripc__digest_remove(resolver, &membership->named.digested);
+	digest_remove(resolver, &membership->named.digested);
 	ripc__timers_return(resolver);
 	free(membership);
 }

@@ -30,7 +30,6 @@
 #include "core/partner/rights.h"
 #include "core/partner/roam.h"
 #include "core/peer/peer.h"
-#include "core/peer/timing.h"
 #include "core/resolve/resolver.h"
 #include "core/wire/wire.h"
 #include "internal.h"

@@ -13,7 +13,6 @@
 #include "core/partner/packet.h"
 #include "core/partner/partner.h"
 #include "core/peer/peer.h"
-#include "core/peer/timing.h"
 #include "core/wire/wire.h"
 #include "internal.h"
 #include "outgoing.h"

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/peer/moves.h"
+#include "core/peer/devices.h"
 #include "util/list.h"
 
 struct outgoing;

@@ -2,7 +2,7 @@
 /* The log of a context, as ripc_log_next() takes it. */
 #include "api.h"
 
-#include "core/base/log.h"
+#include "core/base/base.h"
 #include "core/objects.h"
 
 #define KEPT     64

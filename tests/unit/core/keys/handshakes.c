@@ -10,7 +10,7 @@
 
 #include "../../../util/heap.h"
 #include "../../../util/key_end.h"
-#include "core/base/proof.h"
+#include "core/base/base.h"
 
 #define PARTS   20u
 #define SWEPT_US 30000000u /* then what is kept for some seconds has gone */

@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 
 #include "../../../util/key_end.h"
-#include "core/base/proof.h"
+#include "core/base/base.h"
 #include "ripc/keys.h"
 #ifdef HAS_MEMCHECK
 #include <valgrind/memcheck.h>

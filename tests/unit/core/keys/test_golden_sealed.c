@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "../../../util/key_end.h"
-#include "core/base/proof.h"
+#include "core/base/base.h"
 #include "golden_sealed.h"
 #include "hex.h"
 #include "suite.h"

@@ -4,7 +4,7 @@
 
 #include "core/objects.h"
 #include "core/partner/death.h"
-#include "core/peer/share.h"
+#include "core/peer/devices.h"
 #include "core/wire/wire.h"
 #include "lone.h"
 

@@ -5,11 +5,11 @@
  */
 #include <sys/mman.h>
 
-#include "loop/loop.h"
 #include "core/net/backend.h"
 #include "core/net/env.h"
-#include "core/peer/share.h"
+#include "core/peer/devices.h"
 #include "core/wire/wire.h"
+#include "loop/loop.h"
 #include "mover.h"
 #include "util/hash/blocksum.h"
 #include "util/hash/crc32c.h"
