@@ -450,10 +450,10 @@ START_TEST(services__thousand_and_partners_of_one)
 	}
 	stats = stats_of(pair.a.ctx);
 	ck_assert_uint_eq(stats.partners, MANY);
-	ck_assert_uint_le(stats.partner_bytes / stats.partners, 560);
+	ck_assert_uint_le(stats.partner_bytes / stats.partners, 568);
 	stats = stats_of(pair.b.ctx);
 	ck_assert_uint_eq(stats.partners, MANY);
-	ck_assert_uint_le(stats.partner_bytes / stats.partners, 560);
+	ck_assert_uint_le(stats.partner_bytes / stats.partners, 568);
 	pair_close(&pair);
 }
 END_TEST
@@ -474,7 +474,7 @@ START_TEST(services__partners_in_many_contexts)
 	}
 	stats = stats_of(side.ctx);
 	ck_assert_uint_eq(stats.partners, MANY / 4);
-	ck_assert_uint_le(stats.partner_bytes / stats.partners, 560);
+	ck_assert_uint_le(stats.partner_bytes / stats.partners, 568);
 	side_close(&side);
 }
 END_TEST
