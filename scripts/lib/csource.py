@@ -78,6 +78,23 @@ def bodies(code):
     return ''.join(out)
 
 
+def declared(text):
+    """All names that a header declares, or None: it makes names by macros."""
+    code = blank_comments(text)
+    if '##' in code:
+        return None
+    names = set(re.findall(r'^\s*#\s*define\s+(\w+)', code, re.M))
+    names |= set(re.findall(r'\b(?:struct|enum|union)\s+(\w+)\s*\{', code))
+    for body in re.findall(r'\benum\b[^{;]*\{([^}]*)\}', code):
+        names |= set(re.findall(r'\b([A-Z]\w+)\b', body))
+    before = None
+    while before != code:  # only what stands outside of braces
+        before, code = code, re.sub(r'\{[^{}]*\}', ' ', code)
+    names |= set(re.findall(r'\b(\w+)\s*\(', code))
+    names |= set(re.findall(r'^extern\b.*?(\w+)(?:\[\])?;', code, re.M))
+    return names | set(re.findall(r'^typedef\b.*?(\w+);', code, re.M))
+
+
 def structs(text):
     """Every struct of a header with its members' names, in order: [(name, [member, ...])]."""
     found = []
