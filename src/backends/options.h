@@ -6,7 +6,6 @@
 #include <stdbool.h>
 
 #include "core/net/backend.h"
-#include "util/options.h"
 
 /* ---- options ----------------------------------------------------------------------------- */
 

@@ -12,12 +12,10 @@
 #include <unistd.h>
 
 #include "core/base/base.h"
-#include "core/base/budget.h"
 #include "core/call/call.h"
 #include "core/engine/loop.h"
 #include "core/group/group.h"
 #include "core/message/message.h"
-#include "core/net/backend.h"
 #include "core/net/env.h"
 #include "core/partner/partners.h"
 #include "core/peer/devices.h"
@@ -26,19 +24,16 @@
 #include "ripc/ripc.h"
 #include "util/list.h"
 #include "util/map.h"
-#include "util/slots.h"
 #include "util/system/thread.h"
 #include "util/timers.h"
 
 struct askers;
-struct incoming;
 struct partner;
 struct ripc__pool;
 struct ripc__resolver;
 struct ripc_lister;
 struct ripc_page;
 struct seal;
-struct waiter;
 
 #define CLOSED_MAX         64u    /* services of which we remember when they were closed */
 #define QUEUE_MAX          4096u  /* messages in a service's queue */

@@ -13,7 +13,6 @@
 #include "core/net/backend.h"
 #include "util/list.h"
 #include "util/map.h"
-#include "util/options.h"
 
 struct renewal;
 

@@ -31,7 +31,6 @@
 
 #include "backends/options.h"
 #include "core/net/backend.h"
-#include "util/buffers.h"
 #include "util/list.h"
 #include "util/map.h"
 #include "util/system/sleeper.h"

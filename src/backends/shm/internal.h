@@ -11,7 +11,6 @@
 #include <time.h>
 
 #include "core/net/backend.h"
-#include "util/buffers.h"
 #include "util/list.h"
 #include "util/map.h"
 #include "util/system/thread.h"

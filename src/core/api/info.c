@@ -7,8 +7,6 @@
 #include "core/base/base.h"
 #include "core/engine/loop.h"
 #include "core/engine/wait.h"
-#include "core/keys/sealed.h"
-#include "core/message/message.h"
 #include "core/net/backend.h"
 #include "core/objects.h"
 #include "core/partner/find.h"

@@ -8,10 +8,7 @@
 
 #include "core/objects.h"
 
-struct partner;
-struct ripc_config;
 struct ripc_context;
-struct ripc_path;
 
 /* ---- config ------------------------------------------------------------------------------ */
 

@@ -16,7 +16,6 @@
 
 #include "core/base/base.h"
 #include "core/engine/wait.h"
-#include "core/message/message.h"
 #include "core/net/backend.h"
 #include "core/peer/peer.h"
 #include "core/resolve/resolver.h"

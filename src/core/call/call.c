@@ -31,7 +31,6 @@
 #include "core/partner/claim.h"
 #include "core/partner/death.h"
 #include "core/partner/find.h"
-#include "core/partner/packet.h"
 #include "core/partner/partner.h"
 #include "core/partner/rights.h"
 #include "core/partner/roam.h"

@@ -15,7 +15,6 @@
 #include "util/timers.h"
 
 struct call;
-struct holding;
 struct outgoing;
 struct partner;
 struct ripc_context;

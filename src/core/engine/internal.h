@@ -15,7 +15,6 @@ struct device;
 struct ripc__event;
 struct ripc_context;
 struct signals;
-struct wire_packet;
 
 /* ---- enter ------------------------------------------------------------------------------- */
 
@@ -90,7 +89,6 @@ void ripc__input_event(struct ripc_context *ctx, struct device *device,
 /* ---- keyed ------------------------------------------------------------------------------- */
 
 /* The effect on partners of a handshake that ends, and of rights that change. */
-
 
 /* ---- strangers --------------------------------------------------------------------------- */
 

@@ -12,7 +12,6 @@
 #include "util/timers.h"
 
 struct device;
-struct message;
 struct outgoing;
 struct ripc_context;
 struct waiter;

@@ -22,7 +22,6 @@
 #include "core/objects.h"
 #include "core/resolve/resolver.h"
 #include "core/send/short.h"
-#include "core/wire/record.h"
 #include "heard.h"
 #include "ripc/ripc.h"
 #include "stream.h"

@@ -14,7 +14,6 @@
  */
 #include <stdlib.h>
 
-#include "core/base/base.h"
 #include "core/events.h"
 #include "core/net/backend.h"
 #include "core/objects.h"

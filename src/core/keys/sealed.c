@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/base.h"
 #include "core/objects.h"
 #include "internal.h"
 #include "sealed.h"

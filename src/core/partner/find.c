@@ -7,8 +7,6 @@
 #include "core/keys/sealed.h"
 #include "core/peer/peer.h"
 #include "core/resolve/resolver.h"
-#include "core/send/announce.h"
-#include "core/send/order.h"
 #include "core/send/outgoing.h"
 #include "core/wire/record.h"
 #include "death.h"

@@ -25,7 +25,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/net/backend.h"
 #include "core/wire/record.h"
 #include "internal.h"
 #include "resolver.h"

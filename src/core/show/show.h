@@ -6,7 +6,6 @@
 struct device;
 struct ripc__addr;
 struct ripc_context;
-struct ripc_page;
 struct ripc_stats;
 
 /* A context, all zero, whose counters are alone in a page of memory. NULL: no memory. */
