@@ -190,7 +190,7 @@ void tool_json_string(FILE *stream, const char *text)
 void tool_bad_value(const char *program, const char *arg)
 {
 	if (arg)
-		fprintf(stderr, "%s: \"%s\" is not what that option takes\n", program, arg);
+		fprintf(stderr, "%s: \"%s\" is not a valid value of this option\n", program, arg);
 }
 
 int tool_failed(const char *program, const char *what, int err)

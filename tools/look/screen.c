@@ -87,8 +87,8 @@ static void say_overview(struct screen *screen, const struct look *look)
 
 		if (!of->now.taken_ns) {
 			say(screen, "%-15s %7d %s", of->command, (int)of->pid, of->answered ?
-				"shows nothing: is it another version of libripc?" :
-				"has not answered yet");
+				"no data: the process may use another version of libripc" :
+				"no response yet");
 			continue;
 		}
 		say(screen, "%-15s %7d %11s %6s %11s %6s %12s %6s %10s %6s%s", of->command,
@@ -100,7 +100,7 @@ static void say_overview(struct screen *screen, const struct look *look)
 				GROWTH(of, long_received_bytes))),
 			BYTES(of->now.page.stats.pool_used_bytes),
 			BYTES(of->now.page.stats.pool_bytes),
-			of->answered ? "" : "  does not answer");
+			of->answered ? "" : "  no response");
 	}
 }
 
@@ -111,7 +111,7 @@ static void say_context(struct screen *screen, const struct look_context *of)
 
 	say(screen, "%s", "");
 	say(screen, "%s %d, context %016" PRIx64 "%s", of->command, (int)of->pid, of->context,
-		of->answered ? "" : ": does not answer, only its counters are new");
+		of->answered ? "" : ": no response, only its counters are current");
 	if (stats->given_held_bytes || stats->mapped_held_bytes || stats->granted_bytes)
 		say(screen, "  memory: %s of ours held by receivers, %s of senders held by us, "
 			"%s on their way to us", BYTES(stats->given_held_bytes),
@@ -229,7 +229,7 @@ static struct row row_of(const struct look_context *of, const struct ripc_page_p
 static void say_partner(struct screen *screen, const struct row *row)
 {
 	const struct ripc_page_partner *partner = row->partner;
-	const char *state = partner->incarnation ? "" : "looked for";
+	const char *state = partner->incarnation ? "" : "searching";
 
 	say(screen, "  0x%016" PRIx64 " %-6s %6s %6s %6s %6s %5.1f%% %5s %5s %6s  %s%s",
 		partner->id, partner->network, partner->rtt_us ? COUNT(partner->rtt_us) : "-",
@@ -262,9 +262,9 @@ static void say_partners(struct screen *screen, const struct look_context *of)
 	for (uint32_t i = 0; i < shown; i++)
 		say_partner(screen, &rows[i]);
 	if (more && gone)
-		say(screen, "  ... and %u partners, and %u that are gone", more, gone);
+		say(screen, "  ... and %u partners, and %u ended ones", more, gone);
 	else if (more || gone)
-		say(screen, "  ... and %u partners%s", more + gone, gone ? " that are gone" : "");
+		say(screen, "  ... and %u%s partners", more + gone, gone ? " ended" : "");
 }
 
 /* ---- the screen ----------------------------------------------------------------------------- */
@@ -293,8 +293,8 @@ void top_screen(FILE *to, const struct look *look, int n_lines, int n_columns)
 	int n = 0;
 
 	if (look->n == 0)
-		say(&screen, "no context is seen in this network namespace "
-			"(in that of a process: nsenter -t PID -n ripc top)");
+		say(&screen, "no context found in this network namespace (for that of a process: "
+			"nsenter -t PID -n ripc top)");
 	else
 		say_overview(&screen, look);
 	for (size_t i = 0; i < look->n; i++)
@@ -310,5 +310,5 @@ void top_screen(FILE *to, const struct look *look, int n_lines, int n_columns)
 	if (screen.left_out)
 		fprintf(to, "... and %u lines\n", screen.left_out);
 	else if (n)
-		fprintf(to, "... and what %d contexts have\n", n);
+		fprintf(to, "... and details of %d contexts\n", n);
 }

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 /* As many as one socket may join by default (net.ipv4.igmp_max_memberships). */
-_Static_assert(UDP_HEARD <= 20, "a socket may join so many groups");
+_Static_assert(UDP_HEARD <= 20, "the limit of groups per socket");
 
 static struct in_addr v4_of(const struct in6_addr *ip)
 {

@@ -77,7 +77,8 @@ static int keys_check(struct ripc_context *ctx)
 
 	if (!value || *value)
 		return 0;
-	ripc__log(ctx, RIPC_LOG_ERROR, "%s is empty: unset it, or name a directory of keys",
+	ripc__log(ctx, RIPC_LOG_ERROR, "%s is empty: unset the variable, or name a directory of "
+		"keys",
 		environment ? "RIPC_KEYS" : "ripc_config.keys");
 	return -EINVAL;
 }
@@ -213,7 +214,8 @@ static void say_no_backend(struct ripc_context *ctx, const char *name, size_t le
 	for (uint32_t i = 0; ctx->env.backends[i] && known_len < sizeof(known); i++)
 		known_len += (size_t)snprintf(known + known_len, sizeof(known) - known_len, "%s%s",
 			i ? ", " : "", ctx->env.backends[i]->name);
-	ripc__log(ctx, RIPC_LOG_ERROR, "backends: there is no \"%.*s\" in \"%.80s\"; there are %s",
+	ripc__log(ctx, RIPC_LOG_ERROR, "backends: unknown \"%.*s\" in \"%.80s\"; known backends: "
+		"%s",
 		(int)(len < 40 ? len : 40), name, ctx->cfg.backends, known);
 }
 

@@ -74,12 +74,13 @@ void ripc__sealed_stranger(struct ripc_context *ctx, uint64_t id, const uint8_t 
 		return;
 	host_text(host, at);
 	if (asks)
-		ripc__log(ctx, RIPC_LOG_WARN, "keys: a program %s at %s asks for service %#llx: it "
-			"is refused, as this one has %s: give both the same (RIPC_KEYS)",
-			ctx->seal ? "without keys, or with others," : "with keys", at,
+		ripc__log(ctx, RIPC_LOG_WARN, "keys: a program %s at %s queried service %#llx: "
+			"refused, because this program has %s: give both the same keys (RIPC_KEYS)",
+			ctx->seal ? "without keys, or with other keys," : "with keys", at,
 			(unsigned long long)id, ctx->seal ? "keys" : "none");
 	else
-		ripc__log(ctx, RIPC_LOG_WARN, "keys: service %#llx at %s %s: not used: give both "
+		ripc__log(ctx, RIPC_LOG_WARN, "keys: service %#llx at %s %s: not used; give both "
 			"programs the same keys (RIPC_KEYS)", (unsigned long long)id, at,
-			ctx->seal ? "has no keys, or others" : "has keys, and this program none");
+			ctx->seal ? "has no keys, or other "
+				"keys" : "has keys, and this program has none");
 }
