@@ -98,7 +98,7 @@ static void pattern_check(const struct iovec *item, uint64_t len)
 
 	for (uint64_t i = 0; is_right && i < len; i++)
 		is_right = bytes[i] == (char)(i % 251);
-	check(is_right ? 0 : -EBADMSG, "what came");
+	check(is_right ? 0 : -EBADMSG, "received data");
 }
 
 static void end_open(const struct job *job, bool polls, struct end *end)

@@ -98,7 +98,7 @@ static const struct bench_module *load(const struct foreign *wanted)
 	module = dlsym(handle, "ripc__bench_module");
 	if (module && strcmp(module->version, RIPC_BENCH_VERSION) == 0)
 		return module;
-	fprintf(stderr, "%s: %s: %s belongs to another version: install that of version %s\n",
+	fprintf(stderr, "%s: %s: %s is of another version: install the module of version %s\n",
 		PROGRAM, wanted->name, path, RIPC_BENCH_VERSION);
 	return NULL;
 }

@@ -33,7 +33,7 @@ TIMEOUT_S = 300
 
 
 def arguments():
-    parser = argparse.ArgumentParser(description='what keys cost')
+    parser = argparse.ArgumentParser(description='costs of keys')
     parser.add_argument('build', nargs='?', default='build')
     parser.add_argument('cases', nargs='*')
     parser.add_argument('--rounds', type=int, default=9)

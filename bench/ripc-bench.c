@@ -27,7 +27,7 @@ static const char usage_options[] =
 	"\n"
 	"  --size N,N,...     bytes of a message; A:B:STEP is a range\n"
 	"  --depth, --rate, --gap, --threads, --senders, --partners N,N,...\n"
-	"                     what the test varies, as it says above\n"
+	"                     values of the parameter that the test varies, see above\n"
 	"  --vs NAME,...      peers to compare with, of those below; none\n"
 	"  --backend NAME,... libripc's backends, in this order (default: its own choice)\n"
 	"  --spin US          poll for so long before sleeping, all peers alike (default 0:\n"
@@ -378,7 +378,7 @@ int main(int argc, char **argv)
 			return TOOL_USAGE;
 		if (err < 0) {
 			tool_bad_value(PROGRAM, optarg);
-			return usage_error("an option cannot be understood");
+			return usage_error("invalid option");
 		}
 	}
 	if (optind < argc)

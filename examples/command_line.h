@@ -83,8 +83,8 @@ static inline int parse_service_name(const char *text, uint64_t *id)
 static inline const char *option_wrong(const char *arg, char text[OPTION_WRONG_MAX])
 {
 	if (!arg)
-		return "an option cannot be understood";
-	snprintf(text, OPTION_WRONG_MAX, "\"%s\" is not what that option takes", arg);
+		return "invalid option";
+	snprintf(text, OPTION_WRONG_MAX, "\"%s\" is not a valid value of this option", arg);
 	return text;
 }
 

@@ -260,7 +260,7 @@ static const char *judge(struct fileget_file *file, const struct fileget_piece *
 	if (answer->status != FILE_OK)
 		return file_status_text(answer->status);
 	if (file->has_version && (answer->version != file->version || answer->size != file->size))
-		return "it changed while it was fetched";
+		return "the file changed while it was fetched";
 	file->version = answer->version;
 	file->size = answer->size;
 	file->has_version = file->has_size = 1;

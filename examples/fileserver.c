@@ -577,7 +577,7 @@ int main(int argc, char **argv)
 			return usage_error(option_wrong(optarg, what));
 	}
 	if (optind != argc - 1)
-		return usage_error("which directory?");
+		return usage_error("a directory is needed");
 	if (options.id == 0)
 		return usage_error("--id or --name is needed");
 	options.dir = argv[optind];

@@ -50,7 +50,7 @@ static int usage_error(const char *what)
 static const char *error_text(int err, enum ripc_outcome asked)
 {
 	if (asked == RIPC_UNKNOWN)
-		return "it is unknown whether the server had the request";
+		return "unknown whether the server received the request";
 	if (asked != RIPC_DELIVERED)
 		return ripc_strerror(err);
 	switch (err) {

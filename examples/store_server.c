@@ -372,7 +372,7 @@ int main(int argc, char **argv)
 			return usage_error(option_wrong(optarg, what));
 	}
 	if (optind != argc)
-		return usage_error("it takes options only");
+		return usage_error("no argument is allowed");
 	status = run(&store, &options);
 	free_all(&store);
 	return status;

@@ -24,8 +24,8 @@ BLUE, RED, ORANGE, GREEN, PURPLE, SKY, BLACK, OLIVE, WINE = (
 # Name in words, colour, marker, line.
 PEERS = {
     'ripc': ('libripc', BLUE, 'o', '-'),
-    'ripc-return': ('libripc, return buffers\n(to a place that was lent)', SKY, 's', '-'),
-    'ripc-window': ('libripc, windows\n(to a place that stays open)', GREEN, '^', '-'),
+    'ripc-return': ('libripc, return buffers\n(into posted memory)', SKY, 's', '-'),
+    'ripc-window': ('libripc, windows\n(into memory that stays open)', GREEN, '^', '-'),
     'ripc-give': ('libripc, buffers given\n(freed when delivered)', PURPLE, 'D', '-'),
     'ripc-again': ('found before', SKY, 's', '-'),
     'ripc-absent': ('nobody has it', RED, '^', '-'),

@@ -22,7 +22,7 @@ hardware: they say what is usual, not who is faster. Their figures are in `bench
 
 """
 ELSEWHERE = """
-Of RDMA and EFA devices made of software the same is measured so; the first one runs in an emulated
+Software RDMA and EFA devices are measured in the same way; the first one runs in an emulated
 machine, where only ratios mean anything, and pictures take too long to draw:
 
     tests/hw/guest --timeout 7200 --memory 4096 --out docs/benchmarks \\
@@ -118,7 +118,7 @@ def section(measurement, rows, pictures, folder):
         else:
             yield left_out(measurement, backend)
     for title, text in (('Where curves jump', measurement.jumps),
-                        ('What this does not show', measurement.not_shown)):
+                        ('Limits', measurement.not_shown)):
         if text:
             yield '\n' + wrapped(f'**{title}:** {text.strip()}')
 

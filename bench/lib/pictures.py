@@ -348,7 +348,7 @@ def name_bars(axis, names):
                     rotation=35 if len(names) > 3 else 0,
                     ha='right' if len(names) > 3 else 'center', fontsize=8)
     axis.grid(axis='x', visible=False)
-    axis.set_xlabel('who exchanges messages')
+    axis.set_xlabel('pair that exchanges messages')
 
 
 def share_rows(results, size):
@@ -373,7 +373,7 @@ def cpu_share(results):
     if spin:
         rows += published.shares(spin != SPIN_NEVER).items()
     frame = Frame(results, 'Where the processors\' time goes', note=(
-        'each runs as fast as it can, so shares say what a machine does, not who needs less\n'
+        'each peer runs as fast as it can: shares show the use of a machine, not the cost of a message\n'
         'above the bars: processor time of one round trip, user and system, both ends' +
         ('; pale: published, one end, other hardware' if len(rows) > n_ours else '')))
     axis, = frame.panels

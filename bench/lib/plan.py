@@ -58,8 +58,8 @@ PLAN = [
          'into one datagram any more: from there on libripc\'s go as long ones.',
          shows=['', '-ratio']),
     plan('percentiles', 'latency', '64,1400', SOCKETS, 'Latency, the slowest messages',
-         'What the machine did besides is in the tail: the small print has its load. '
-         'With two processors, whatever else runs takes one from the test.',
+         'Other work of the machine adds to the tail: the small print has its load. '
+         'With two processors, any other program takes one from the test.',
          count=8000, pairs=3,
          shows=['-percentiles']),
     plan('raw', 'latency', '16,64,256,1K,1400,4K', RAW, 'Latency beside the raw network',
@@ -105,7 +105,7 @@ PLAN = [
          options=['--spin', '100'],
          shows=['-ratio']),
     plan('oneway', 'oneway', '64K,1M,80M', ONE_WAYS, 'Return buffers, windows, given buffers',
-         'What the receiver does with the bytes afterwards, and how it lent its buffer before.',
+         'The later use of the bytes by the receiver, and how it posted its buffer before.',
          jumps='Shared memory: only buffers of more than 512 KiB are shown to the receiver, which '
          'copies from there, or reads there what was given; shorter ones go through a ring in '
          'pieces. The reply into a return buffer is the same one each time, while messages of '
@@ -132,7 +132,7 @@ PLAN = [
          'No switch drops anything here, as it would with many hosts.', variable='senders',
          values='1,2,4,8,16', count=5000),
     plan('cpu', 'cpu', '64', SOCKETS, 'Processor time, waiting by default',
-         'What is user and what is system time the kernel estimates, by its ticks.',
+         'The kernel estimates the shares of user and system time, by its ticks.',
          count=50000, pairs=2),
     plan('cpu-spin', 'cpu', '64', SOCKETS, 'Processor time, polling',
          'The published ones sent messages of another size.', count=50000, pairs=2,
@@ -140,7 +140,7 @@ PLAN = [
     plan('cpu-sleep', 'cpu', '64', SOCKETS, 'Processor time, sleeping',
          'Idle time is of the whole machine.', count=20000, pairs=2, options=['--sleep']),
     plan('partners', 'partners', '64', NONE, 'Many partners',
-         'All of them are in one process on this host.', variable='partners',
+         'All partners are in one process on this host.', variable='partners',
          values='1,10,100,1000', pairs=5,
          jumps='Shared memory: a round trip takes about 1 us where the two processes run on two '
          'processors, 2 where on one, with 1 partner as with 1,000: `--pin 0,1` and `--pin 0,0` '

@@ -10,7 +10,7 @@ import re
 # The highest first; what each does.
 ROOMS = {
     'api': 'public calls: check, lock, delegate',
-    'engine': 'who works and when',
+    'engine': 'schedule of all work',
     'show': 'counters, and the page that shows them to others',
     'call': 'questions and answers',
     'group': 'messages to many',

@@ -28,18 +28,13 @@ AREAS_OFF = [
     'comments tests/',
     'comments tools/',
     'documents tests/',
-    'strings bench/',
-    'strings bindings/',
-    'strings examples/',
-    'strings scripts/',
-    'strings src/',
-    'strings tests/',
-    'strings tools/',
     'documents README.md',
     'documents docs/',
     'man docs/man/',
 ]
 BASE = '88ef25eb'  # the subjects of later commits are checked
+
+PLANTED = 'scripts/lib/style_self_test.py'  # its strings are faults
 
 Text = collections.namedtuple('Text', 'kind line text first')  # first: may not be a pronoun
 
@@ -56,9 +51,9 @@ AFTER_MANY = (
     r'of (?:them|these|those)|who|which|that)')
 DETERMINERS = (
     r'(?:an?|the|it|they|he|she|we|you|no|nobody|nothing|none|one|each|every|both|all|its?|there)')
-# No statement begins so, wherever it stands.
+# No statement begins so, wherever it stands. WHAT may be the name of an argument.
 CLAUSES = re.compile(
-    r'(?:who(?:ever|se|m)?|what(?:ever)?(?! to\b)|that (?:which|' + DETERMINERS + r')|'
+    r'(?:who(?:ever|se|m)?|(?!(?-i:WHAT)\b)what(?:ever)?(?! to\b)|that (?:which|' + DETERMINERS + r')|'
     r'those (?:who|which|that)|he who|one who|they who|(?-i:Of)(?! course,))\b|'
     r'there (?:is|are|was|were) [^.:;,]*\b(?:that|who|which|whose)\b|'
     r'to (?!\w+:)[^,:.]*\b(?:is|are|was|would|costs?|takes?|means|needs|has|may|must|can|does)\b',
@@ -253,7 +248,7 @@ def findings(tree):
     """(area, place, opening) of all forbidden openings, of areas that are off, too."""
     scripts = set(tree.scripts())
     for path in tree.paths:
-        text = tree.text(path)
+        text = tree.text(path) if path != PLANTED else None
         reader = reader_of(path, text, path in scripts) if text else None
         for found in reader(text) if reader else []:
             for opening in wrong_openings(found):

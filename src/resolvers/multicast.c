@@ -356,7 +356,7 @@ static void say_interfaces(const struct ripc__host *host, int port, char why[256
 			"those to use in RIPC_INTERFACES", found.left_out, INTERFACES_MAX);
 	else if (error || !found.n)
 		snprintf(remedy, 256, "ip link set %s up, or name hosts in RIPC_PEERS",
-			are_named ? "one of them" : "lo");
+			are_named ? "INTERFACE" : "lo");
 }
 
 static int multicast_probe(const struct ripc__host *host, char why[256], char remedy[256])

@@ -522,7 +522,7 @@ static enum ibv_wc_status read_memory(struct fake_qp *qp, const struct ibv_send_
 		return IBV_WC_SUCCESS;
 	if (!may_use(qp->qp.pd, piece->lkey, piece->addr, piece->length,
 			IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE))
-		fake_fault("what is read into does not permit it");
+		fake_fault("the target of a read does not permit it");
 	if (!may_use(qp->remote->qp.pd, wr->wr.rdma.rkey, wr->wr.rdma.remote_addr, piece->length,
 			IBV_ACCESS_REMOTE_READ))
 		return IBV_WC_REM_ACCESS_ERR;
@@ -540,7 +540,7 @@ static enum ibv_wc_status write_memory(struct fake_qp *qp, const struct ibv_send
 	uint8_t *copy;
 
 	if (!may_use(qp->qp.pd, piece->lkey, piece->addr, piece->length, 0))
-		fake_fault("what is written is not registered");
+		fake_fault("the source of a write is not registered");
 	if (!(wr->send_flags & IBV_SEND_SIGNALED))
 		fake_fault("a write that nobody hears of");
 	if (!may_use(qp->remote->qp.pd, wr->wr.rdma.rkey, wr->wr.rdma.remote_addr, piece->length,

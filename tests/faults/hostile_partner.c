@@ -178,7 +178,7 @@ void partner_replays_after_restart(struct stage *stage)
 	replay(&raw, &kept, 100);
 	check_answers(&raw, "replays after a restart");
 	if (ripc_receive(second, 0, &msg) != -EAGAIN)
-		fault_fail("what was sent to a predecessor was delivered");
+		fault_fail("a message to a predecessor was delivered");
 	ripc_service_close(second);
 	raw_close(&raw);
 }

@@ -30,7 +30,7 @@ def killed():
     """The next message ends by the hint and three questions, long before peer_timeout_ms."""
     with netlab.Lab() as lab:
         _, _, server, client = sender(lab)
-        check(message(client)['outcome'] == 2, 'the first was not delivered')
+        check(message(client)['outcome'] == 2, 'the first message was not delivered')
         server.stop()
         began = time.monotonic()
         said = message(client)

@@ -246,7 +246,7 @@ def sandboxes_of_two_users():
 def sandbox_without_network():
     within = bwrap()
     said = reached([*within, '--unshare-net'], within)
-    check('3 sent' not in said and 'nobody has that service' in said, said)
+    check('3 sent' not in said and 'service not found' in said, said)
 
 
 def namespaces_that_do_not_matter():

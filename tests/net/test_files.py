@@ -408,7 +408,7 @@ class OnOneHost(unittest.TestCase):
             try:
                 done = run_found('ripc', 'ping', name, '-c', '1')
                 self.assertEqual(done.returncode, 1)
-                self.assertIn('not taken: ' + why, done.stdout.decode())
+                self.assertIn('not used: ' + why, done.stdout.decode())
                 self.assertIn('no network leads to it', done.stderr.decode())
                 done = run_found('ripc', 'ping', name, '-c', '1', '--json')
                 self.assertEqual(json.loads(done.stdout)['others'], why)
@@ -511,7 +511,7 @@ class Alone(unittest.TestCase):
                             ('fileserver', '/tmp', '--id', '5', '--cache', 'much'),
                             ('fileget', '--id', '5', 'x', '--depth', 'much')):
             said = run(name, *args).stderr
-            self.assertIn(b'"much" is not what that option takes', said, name)
+            self.assertIn(b'"much" is not a valid value of this option', said, name)
 
     def test_hello__greets(self):
         # In a network namespace of its own, as the name "hello" may be taken here.

@@ -186,7 +186,7 @@ def neither():
         block_multicast(a, b)
         serve(b)
         client = send(a, '1M')
-        check(client.popen.wait() == 1, 'it was found all the same')
+        check(client.popen.wait() == 1, 'the service was found nevertheless')
         said = client.popen.stdout.read()
         check('nobody' in said, f'said: {said}')
 
@@ -242,7 +242,7 @@ def same_id_twice():
             second.popen.stdin.close()  # it ends at once where it is not refused
             said = second.popen.stdout.read()
             status = second.popen.wait()
-            check(status == 0 or status == 1 and 'alive elsewhere' in said,
+            check(status == 0 or status == 1 and 'this service ID is in use' in said,
                   f'exit status {status}: {said}')
             refused, tried = refused + status, tried + 1
         check(refused == 5, f'only {refused} of {tried} were refused')
@@ -453,7 +453,7 @@ def gives_way(younger):
         if line.startswith('yields'):
             return 'told'
     said, status = '\n'.join(younger.lines), younger.popen.wait()
-    check(status == 1 and 'alive elsewhere' in said, f'exit status {status}: {said}')
+    check(status == 1 and 'this service ID is in use' in said, f'exit status {status}: {said}')
     return 'refused'
 
 
@@ -519,13 +519,13 @@ def registers_again(rtt_ms, wanted):
 
         for process in (older, younger):
             process.json()
-            check(do(process, 'open', SERVICE) == 0, 'it was not registered')
+            check(do(process, 'open', SERVICE) == 0, 'the service was not registered')
         a.nft('delete table inet lab')
         younger.line('{"notice": -98')
         began = time.monotonic()
         if wanted == SERVICE:
             do(older, 'close', SERVICE)
-            check(do(younger, 'close', SERVICE) == 0, 'it was not closed')
+            check(do(younger, 'close', SERVICE) == 0, 'the service was not closed')
         status = do(younger, 'open', wanted)
         check(status == 0, f'{rtt_ms} ms: not registered again: {status}')
         return f'{rtt_ms} ms: {time.monotonic() - began:.2f} s'

@@ -186,8 +186,8 @@ def refused(which, fault, lies):
     what = f'{which}, {fault}: {statuses}\nserver: {by_server}\nclient: {by_client}'
     check(received['longs'] == 0 and 0 not in statuses, f'taken: {what}')
     for said in (by_server, by_client) if which == 'server' or lies or count else (by_client,):
-        check('keys: ' in said and 'ripc key' in said, f'an end is not told what to do: {what}')
-    check(not count or count in by_server + by_client, f'it is not said what is wrong: {what}')
+        check('keys: ' in said and 'ripc key' in said, f'the log of an end names no remedy: {what}')
+    check(not count or count in by_server + by_client, f'the log does not name the fault: {what}')
 
 
 def capabilities():
@@ -284,7 +284,7 @@ def forged_answers():
     check(works, 'a registration is refused, or a service taken: ' + '\n'.join(said))
     # The forgery is one: without keys it has an effect, unless the forger is late.
     in_the_open = (among_forgers({}, {}, 1000) for _ in range(5))
-    check(any(not works for works, _, _ in in_the_open), 'what is forged has no effect in the open')
+    check(any(not works for works, _, _ in in_the_open), 'forged packets have no effect without keys')
     return f'{did["told"]} forged answers and notices'
 
 

@@ -144,7 +144,7 @@ class Store(Case):
         self.store(OVER[0])
         done = run('store_server', '--name', self.name, env=OVER[0])
         self.assertEqual(done.returncode, 1)
-        self.assertIn(b'alive elsewhere', done.stderr)
+        self.assertIn(b'this service ID is in use', done.stderr)
 
     def test_store__garbage(self):
         """Whatever it is asked, it answers what is right, and with an error what is not."""
@@ -303,7 +303,7 @@ class Chat(Case):
         self.hears(ann, '* bob is not here')
         bob, eve = self.chat('bob', 'ann'), self.chat('eve', 'ann')
         self.hears(eve, '* ann is here')
-        self.type(eve, 'it is me')
+        self.type(eve, 'me again')
         eve.stdin.close()
         self.assertEqual(eve.wait(DEADLINE_S), 0)  # once it was delivered
         self.assertEqual(self.says(bob), '* ann is here\n')
@@ -311,7 +311,7 @@ class Chat(Case):
         heard = [self.says(ann)]
         while heard[-1] != 'bob: to ann\n':
             heard.append(self.says(ann))
-        self.assertNotIn('it is me', ''.join(heard))
+        self.assertNotIn('me again', ''.join(heard))
 
     def test_chat__control_characters(self):
         ann = self.chat('ann', 'bob')
@@ -332,7 +332,7 @@ class Chat(Case):
                     if 'pipe_write' in wchan.read():
                         return
             time.sleep(0.01)
-        self.fail('it never waited for room')
+        self.fail('the server never waited for room')
 
     def test_chat__replaced(self):
         """Somebody who ends and comes again while the other one does not look has been replaced."""

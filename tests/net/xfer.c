@@ -289,7 +289,7 @@ static int send_shorts(struct job *job, struct ripc_service *service, char *byte
 		pattern_fill(bytes, job->bytes, i + 1);
 		error = ripc_send_short(service, job->to, &item, 1);
 		if (error == -EMSGSIZE)
-			return fail("so many bytes are no short", error);
+			return fail("too many bytes for a short message", error);
 		if (error == 0) {
 			sent++;
 			seeds_xor ^= i + 1;

@@ -99,7 +99,7 @@ def check(shell):
     expect('fileget: its options', options_of('fileget') <= shell.words('fileget --'))
     expect('fileserver: its options', options_of('fileserver') <= shell.words('fileserver --'))
     line = shell.line_after_tab('fileserver /etc/host')
-    expect(f'else files: {line}', line.startswith('fileserver /etc/host'))
+    expect(f'file names for other arguments: {line}', line.startswith('fileserver /etc/host'))
 
 
 def main():

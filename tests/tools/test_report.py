@@ -48,7 +48,7 @@ class Report(unittest.TestCase):
         self.assertTrue([name for name in names if name.endswith('.hgrm')])
         self.assertIn('](udp-latency.svg)', page)
         self.assertIn('    build/report/bench/ripc-bench latency --backend udp', page)
-        self.assertIn('What this does not show', page)
+        self.assertIn('Limits', page)
 
     def test_what_fails_is_named(self):
         done = self.report('--only', 'raw,partners', '--backends', 'nonsense')

@@ -199,7 +199,7 @@ static PyObject *send_held(struct sending *sending)
 		items_release(&sending->items);
 		items_release(&sending->returns);
 		return !open ? NULL : error_raise(error, RIPC_NOT_DELIVERED,
-			"what is given lies in ctx.buffer() or in a received message");
+			"transferred data must be in ctx.buffer() or in a received message");
 	}
 	send->items = sending->items.iov;
 	send->n_items = sending->items.n;
@@ -360,6 +360,7 @@ PyObject *service_cancel(PyObject *self, PyObject *cookie)
 	if (PyErr_Occurred())
 		return NULL;
 	if (!n)
-		return error_raise(-ENOENT, 0, "nothing of this cookie is under way or lent");
+		return error_raise(-ENOENT, 0, "no send, call or return buffer of this cookie is "
+			"open");
 	Py_RETURN_NONE;
 }

@@ -37,8 +37,8 @@ static void explain(struct ofi_device *dev, size_t len, int error)
 	if (!dev->told_memory)
 		dev->host.log(dev->host.arg, RIPC_LOG_WARN, "ofi: registering %zu bytes failed "
 			"(%s): if locked memory is short, raise its limit by \"ulimit -l "
-			"unlimited\" or LimitMEMLOCK=infinity in "
-			"systemd", len, fi_strerror(-error));
+			"unlimited\" or LimitMEMLOCK=infinity in systemd",
+			len, fi_strerror(-error));
 	dev->told_memory = true;
 }
 

@@ -227,8 +227,7 @@ int ripc__key_dir_revoked(const char *path, struct key_dir *dir, uint32_t room, 
 	}
 	if (!is_formed) {
 		snprintf(why, KEY_WHY, "%.140s has a line that is not a public key, or more than "
-			"%u",
-			file, REVOKED_MAX);
+			"%u", file, REVOKED_MAX);
 		return -EINVAL;
 	}
 	if (n >= 0 && ((uint32_t)n + room >= FILE_MAX || (room && dir->n_revoked == REVOKED_MAX))) {

@@ -81,6 +81,6 @@ void ripc__sealed_stranger(struct ripc_context *ctx, uint64_t id, const uint8_t 
 	else
 		ripc__log(ctx, RIPC_LOG_WARN, "keys: service %#llx at %s %s: not used; give both "
 			"programs the same keys (RIPC_KEYS)", (unsigned long long)id, at,
-			ctx->seal ? "has no keys, or other "
-				"keys" : "has keys, and this program has none");
+			ctx->seal ? "has no keys, or other keys" :
+			"has keys, and this program has none");
 }

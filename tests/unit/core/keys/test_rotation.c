@@ -347,12 +347,12 @@ START_TEST(private__waits_for_the_next_open)
 		key_dirs[2], key_dirs[1]);
 	ck_assert_int_eq(system(command), 0);
 	ck_assert_int_eq(ripc_keys_reload(b.ctx), 0);
-	ck_assert(has_said(1, "this one keeps its own"));
+	ck_assert(has_said(1, "this context keeps its own"));
 	for (int i = 0; i < 20; i++) {
 		ck_assert_int_eq(ripc_send_long(b.svc, a.id, &one, 1, 5000), 0);
 		usleep(5000);
 	}
-	ck_assert(!has_said(1, "of our 1 capabilities do not count"));
+	ck_assert(!has_said(1, "of our 1 capabilities are not valid"));
 	side_close(&a);
 	side_close(&b);
 }
@@ -433,7 +433,7 @@ START_TEST(authority__vanishes)
 	snprintf(path, sizeof(path), "%s/authority", key_dirs[0]);
 	ck_assert_int_eq(unlink(path), 0);
 	ck_assert_int_eq(ripc_keys_reload(a.ctx), -ENOENT);
-	ck_assert(has_said(0, "authority has vanished"));
+	ck_assert(has_said(0, "authority is missing"));
 	ck_assert_int_eq(ripc_send_long(b.svc, a.id, &one, 1, 5000), -EACCES);
 	side_close(&a);
 	side_close(&b);
@@ -468,7 +468,7 @@ START_TEST(reload__refuses_what_is_wrong)
 	snprintf(path, sizeof(path), "echo no key >%s/revoked", key_dirs[0]);
 	ck_assert_int_eq(system(path), 0);
 	ck_assert_int_eq(ripc_keys_reload(a.ctx), -EINVAL);
-	ck_assert(has_said(0, "a line that is no public key"));
+	ck_assert(has_said(0, "a line that is not a public key"));
 	side_open(&open, 0);
 	ck_assert_int_eq(ripc_keys_reload(open.ctx), -ENOKEY);
 	ck_assert_int_eq(ripc_keys_reload(NULL), -EINVAL);
@@ -546,9 +546,9 @@ START_TEST(reload__of_a_file_system_that_hangs)
 	await_hanging(1);
 	look_now(a.ctx);
 	ck_assert_int_eq(ripc_send_long(b.svc, nobody, &one, 1, 5000), 0);
-	for (int i = 0; i < 5000 && !has_said(0, "has not answered"); i++)
+	for (int i = 0; i < 5000 && !has_said(0, "has not responded"); i++)
 		usleep(1000);
-	ck_assert(has_said(0, "has not answered"));
+	ck_assert(has_said(0, "has not responded"));
 	ck_assert_int_eq(pthread_create(&thread, NULL, reload, a.ctx), 0);
 	await_hanging(2);
 	ck_assert_int_eq(ripc_send_long(b.svc, nobody, &one, 1, 5000), 0);

@@ -163,7 +163,7 @@ static atomic_bool is_told[2]; /* of another deployment: the one with dirs[2], t
 static void hear(void *arg, int level, const char *text)
 {
 	(void)level;
-	if (strstr(text, "or others") || strstr(text, "or with others"))
+	if (strstr(text, "or other keys") || strstr(text, "or with other keys"))
 		atomic_store((atomic_bool *)arg, true);
 }
 

@@ -287,8 +287,8 @@ START_TEST(refused__at_first)
 	ck_assert_uint_eq(world.delivered, 3);
 	ck_assert_uint_eq(world.received, 3);
 	ck_assert_str_eq(path_of(0), "other");
-	ck_assert_str_eq(others_of(0), "better: failed (the partner does not answer, or no network "
-		"leads to it: see \"ripc ping\" and \"ripc doctor\"), is tried again");
+	ck_assert_str_eq(others_of(0), "better: failed (the partner does not respond, or no "
+		"network leads to it: see \"ripc ping\" and \"ripc doctor\"), tried again later");
 	world.open_error = 0;
 	pass(12000000);
 	send_longs(3, 1);
@@ -478,8 +478,8 @@ START_TEST(others__failed)
 	ck_assert_str_eq(path_of(0), "other");
 	ck_assert_ptr_nonnull(strstr(others_of(0), "better: failed ("));
 	/* A path has no outcome that could be unknown. */
-	ck_assert_ptr_nonnull(strstr(others_of(0), _i ? "nothing came back by it" :
-		"the partner or the network between ended it"));
+	ck_assert_ptr_nonnull(strstr(others_of(0), _i ? "no response" :
+		"the partner or the network ended the connection"));
 	for (uint32_t i = 2; i < 6; i++) {
 		send_longs(i, 1); /* it is tried again, in vain */
 		pass(3000000);
