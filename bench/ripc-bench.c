@@ -137,7 +137,7 @@ static uint64_t value_most(enum bench_variable variable)
 	}
 }
 
-/* What the test varies; variable: the option that was used. */
+/* The parameter that the test varies; variable: the option that was used. */
 static int parse_values(
 	const char *text, enum bench_variable variable, struct bench_options *options)
 {
@@ -159,7 +159,10 @@ static int parse_values(
 	return 0;
 }
 
-/* May this process run there? What sched_setaffinity() would refuse is found before measuring. */
+/*
+ * May this process run there? A processor that sched_setaffinity() would refuse is found before
+ * measuring.
+ */
 static int can_pin(int cpu)
 {
 	cpu_set_t set;

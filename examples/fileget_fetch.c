@@ -19,7 +19,7 @@ struct fileget_file {
 	char *remote, *local; /* local: NULL when the data goes nowhere, or to a stream */
 	uint64_t size, version;
 	uint64_t asked, done; /* bytes */
-	uint64_t most;        /* that the server gives at once; 0: not known */
+	uint64_t most;        /* limit of the server at once; 0: not known */
 	unsigned int n_asked; /* pieces under way, or kept for their turn */
 	int has_size, has_version, ended, failed;
 	struct fileget_output *output;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What fileserver and fileget say to each other: the only place that knows these bytes.
+ * The protocol of fileserver and fileget: the only place that knows these bytes.
  *
  * A request has one item, a header and then the path. The reply is a header and, if
  * there are any, a second item with the bytes of the file or of the listing. The reply to a

@@ -16,7 +16,7 @@
 #include "storeproto.h"
 
 #define MEMORY_BYTES (256u << 20)
-#define VALUE_MORE   128 /* what a value counts beyond its bytes */
+#define VALUE_MORE   128 /* overhead of a value beyond its bytes */
 #define SWEEP_MOST   16	 /* leaving values that are looked at each time */
 
 struct value {

@@ -15,7 +15,7 @@
 #define RECEIVE_BUFFER_GOOD (4u << 20)
 #define MEMLOCK_GOOD	    (64u << 20)
 #define DESCRIPTORS_GOOD    1024
-/* What docs/guarantees.md says, and tests/unit/core/engine/test_descriptor.c shows. */
+/* Limits from docs/guarantees.md, shown by tests/unit/core/engine/test_descriptor.c. */
 #define DESCRIPTORS_CONTEXT 20
 #define DESCRIPTORS_PARTNER 6
 
@@ -80,7 +80,7 @@ static void put_first(struct report *report)
 	*to = last;
 }
 
-/* What ripc_open() would refuse to start with; the rest of what is said is passed on. */
+/* Takes errors of ripc_open() as findings; other log messages are passed on. */
 static void take_log(void *arg, int level, const char *text)
 {
 	const struct ripc_finding finding = {
@@ -114,7 +114,7 @@ static void free_report(struct report *report)
 
 /* ---- what surrounds the library ---- */
 
-/* What libfabric heeds, if it is set. */
+/* Environment variables that libfabric reads, if they are set. */
 static void add_libfabric(struct report *report)
 {
 	static const char *const names[] = {
@@ -208,7 +208,7 @@ static void add_limit(
 	add(report, &finding);
 }
 
-/* What RLIMIT_NOFILE is to be compared with, and how far it goes. */
+/* Compares RLIMIT_NOFILE with the needs of contexts. */
 static void add_descriptors(struct report *report)
 {
 	char detail[256];
@@ -348,7 +348,7 @@ static int examine(int json)
 
 	if (report.no_memory)
 		err = -ENOMEM;
-	/* What cannot be understood is among the findings. */
+	/* Invalid settings are among the findings. */
 	if (err < 0 && err != -EINVAL) {
 		free_report(&report);
 		return tool_failed(PROGRAM, "cannot inspect this host", err);

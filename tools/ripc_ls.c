@@ -56,7 +56,7 @@ static int compare_services(const void *a, const void *b)
 		return left->id < right->id ? -1 : 1;
 	if (left->incarnation != right->incarnation)
 		return left->incarnation < right->incarnation ? -1 : 1;
-	/* What is known of this host comes first, and is what is shown. */
+	/* Records of this host arrive first, and are shown. */
 	return right->local - left->local;
 }
 

@@ -125,7 +125,7 @@ static void print_text(const struct ping *ping, const struct ripc_path *path)
 		printf("not used: %s\n", path->others);
 }
 
-/* It was found, but nothing came back. */
+/* The service was found, but did not respond. */
 static int silent(const struct ping *ping, const struct ripc_path *path)
 {
 	bool is_udp = path && strcmp(path->backend, "udp") == 0;

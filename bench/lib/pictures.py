@@ -15,7 +15,7 @@ MOST_PANELS = 6
 
 
 def chosen(values, at_most):
-    """So many of them, the first and the last one among them."""
+    """The number of labels, the first and the last one among them."""
     if len(values) <= at_most:
         return list(values)
     return [values[i * (len(values) - 1) // (at_most - 1)] for i in range(at_most)]
@@ -186,7 +186,7 @@ def against_size(results, title, quantity, at_most, note, theirs=None):
 
 
 def against_value(results, title, x, quantity, note, scale=lambda size: 1, theirs=None):
-    """A panel per size; x: what the test varies. What was measured is drawn times scale(size)."""
+    """A panel per size; x: what the test varies. Measured values are drawn times scale(size)."""
     sizes = chosen(results.sizes(), 4)
     frame = Frame(results, title, len(sizes), note)
     for axis, size in zip(frame.panels, sizes):
@@ -302,7 +302,7 @@ def resolve(results):
     return frame
 
 
-# Of a process: name, key, colour, hatch.
+# Rows of a process: name, key, colour, hatch.
 PARTS = [('client, user', 'client_user', '#0072B2', ''),
          ('client, system', 'client_system', '#56B4E9', ''),
          ('server, user', 'server_user', '#D55E00', ''),
@@ -314,7 +314,7 @@ def cpu(results):
     sizes = results.sizes()
     if not any(p.cost[key] for points in results.points().values() for p in points
                for _, key, _, _ in PARTS + [SOFTIRQ]):
-        return None  # it was over before the kernel's next tick
+        return None  # the run ended before the kernel's next tick
     frame = Frame(results, 'Processor time per message there and back', len(sizes),
                   'the sum is that of both processes; some softirq is in their system time as '
                   'well, so it stands beside;\nthe kernel tells all of them apart by its ticks')
@@ -447,7 +447,7 @@ def draw_ratio(axis, results, peer, key, rows, aside):
                   label=peer_name(peer, results), **peer_style(peer))
 
 
-# What each test's files are drawn as: what is added to the file's name, and how.
+# The pictures of each test's files: suffix of the file's name, and drawing function.
 OF_TEST = {
     'latency': [('', latency), ('-percentiles', percentiles), ('-ratio', ratio)],
     'idle-gap': [('', idle_gap)],

@@ -61,7 +61,7 @@
 extern "C" {
 #endif
 
-/* What became of a long message to a group at one member. */
+/* The outcome of a long message to a group at one member. */
 struct ripc_delivery {
 	uint64_t id, incarnation; /* the member */
 	uint32_t outcome;         /* enum ripc_outcome */

@@ -83,7 +83,10 @@ struct ripc_page {
 	struct ripc_page_service services[RIPC_PAGE_SERVICES];
 	struct ripc_page_partner partners[RIPC_PAGE_PARTNERS];
 	struct ripc_page_member members[RIPC_PAGE_MEMBERS];
-	/* What ripc_stats_get() would tell. The last, as it may grow: stats.size is its length. */
+	/*
+	 * The counters of ripc_stats_get(). The last field, as it may grow: stats.size is its
+	 * length.
+	 */
 	struct ripc_stats stats;
 };
 

@@ -98,7 +98,7 @@ template <typename Struct> inline Struct ripc_init()
 struct ripc_context; /* everything one process needs; usually one per process */
 struct ripc_service; /* one registered service ID: the source of sends, the place of receives */
 
-/* What became of a long message. */
+/* The outcome of a long message. */
 enum ripc_outcome {
 	RIPC_NOT_DELIVERED = 1, /* the message was certainly not delivered, and never will be */
 	RIPC_DELIVERED,         /* the message has reached the queue of the receiving service */
@@ -200,7 +200,7 @@ struct ripc_buffer {
 	uint32_t flags;        /* 0; when lending anything else is refused with -EINVAL */
 };
 
-/* To how many members of a group a long message was delivered, and to how many not. */
+/* The numbers of group members to which a long message was delivered, and was not. */
 struct ripc_counts {
 	uint32_t delivered, not_delivered, unknown;
 	uint32_t reserved[2]; /* 0 */
@@ -265,8 +265,8 @@ struct ripc_finding {
 	const char *kind;   /* "backend" or "resolver" */
 	const char *name;   /* "udp", "multicast" */
 	int usable;         /* 1: yes */
-	const char *detail; /* what was found, or why the part cannot run */
-	const char *remedy; /* what a person can do about it; "": nothing */
+	const char *detail; /* the result, or why the part cannot run */
+	const char *remedy; /* a remedy for a person; "": none */
 };
 
 /* A message of the log, for ripc_log_next(). */
@@ -298,7 +298,7 @@ RIPC_API int ripc_open(const struct ripc_config *cfg, struct ripc_context **ctx)
  * Closes a context and all its services. Waits up to timeout_ms for sends in progress to end;
  * then ends them. Calls that wait in services of the context return (ripc_service_close()), and
  * are waited for. Other calls may not be in progress, except those that free messages or buffers.
- * What may follow stands at the top of this header. The call never hangs, but closing a device can
+ * The top of this header lists these calls. The call never hangs, but closing a device can
  * take longer than timeout_ms: over RDMA some 50 ms, over libfabric up to a second. The call says
  * goodbye to partners. When a process ends without this call (_exit()), the senders of messages
  * that it has received may not learn of their delivery: they get UNKNOWN.
@@ -599,7 +599,7 @@ RIPC_API int ripc_receive(struct ripc_service *svc, int timeout_ms, struct ripc_
  * queue, and delays no end. *msg is the caller's until ripc_msg_free(). The send or call goes on
  * after -ETIMEDOUT, -EAGAIN and -EINTR: call again, or call ripc_cancel(), after which its end has
  * the true outcome. A RIPC_AWAITED send meets no -EAGAIN: it waits for room as a waiting send does.
- * A RIPC_AWAITED call meets -EAGAIN where ripc_call() does. Of several ends, the oldest is taken.
+ * A RIPC_AWAITED call meets -EAGAIN where ripc_call() does. The oldest of several ends is taken.
  *  -ENOENT     no send or call with this cookie and RIPC_AWAITED began, or its end was taken
  *  -EAGAIN     not ended, timeout 0     -ETIMEDOUT  not ended in time
  *  -ESHUTDOWN  the service is closed, and all memory that it was sending is the caller's
@@ -680,8 +680,8 @@ RIPC_API int ripc_probe(const struct ripc_config *cfg,
 RIPC_API const char *ripc_strerror(int error);
 
 /*
- * The name of an errno, negative or positive: "ENOENT". Static; do not free. Of two names for one
- * code it is the first in errno.h: EAGAIN, EDEADLK, EOPNOTSUPP. 0: "0"; NULL: no such code.
+ * The name of an errno, negative or positive: "ENOENT". Static; do not free. If a code has two
+ * names, the first in errno.h is returned: EAGAIN, EDEADLK, EOPNOTSUPP. 0: "0"; NULL: no such code.
  */
 RIPC_API const char *ripc_errname(int error);
 

@@ -91,7 +91,7 @@ def body(line, count):
     return 'static void f(void)\n{\n' + line * count + '}\n'
 
 
-# what is planted: the check that must find it, the file, its text, a part of the complaint
+# planted faults: the check that must find it, the file, its text, a part of the complaint
 FAULTS = [
     ('check_functions', 'src/core/wire/f.c', HEAD + body('\tg();\n', 81), '81 lines'),
     ('check_functions', 'src/core/wire/f.c',

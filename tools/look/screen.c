@@ -2,7 +2,7 @@
 /*
  * Contexts on a screen, for people: first a line for each, with its rates and its memory; then what
  * each dropped and why, its services and its partners, the busiest first. Contexts share the lines
- * of the screen. What does not fit is counted.
+ * of the screen. Lines that do not fit are counted.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -118,12 +118,15 @@ static void say_context(struct screen *screen, const struct look_context *of)
 			BYTES(stats->mapped_held_bytes), BYTES(stats->granted_bytes));
 }
 
-/* What costs an application a message or a call. */
+/* Events that cost an application a message or a call. */
 static const char *const losses[] = {"long_not_delivered", "long_unknown", "messages_refused",
 	"messages_abandoned", "calls_failed", "calls_refused", "drop_version", "drop_queue_full",
 	"drop_no_memory", "drop_receive_buffer", "drop_partner_limit", "drop_send_full",
 	"drop_send_unresolved", NULL};
-/* What the protocol mends, as it comes up where all is well, too: when partners start, and end. */
+/*
+ * Events that the protocol mends, which also occur in normal operation: when partners start, and
+ * end.
+ */
 static const char *const mended[] = {"drop_malformed", "drop_checksum", "drop_token", "drop_proof",
 	"drop_duplicate", "drop_late", "drop_no_member", "announcements_repeated",
 	"data_resent_bytes", "path_changes", "reads_failed", "writes_failed", NULL};

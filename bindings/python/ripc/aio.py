@@ -32,7 +32,7 @@ TURN = 64           # messages without an await, until others have their turn
 
 
 class _Pending(asyncio.Future[Message]):
-    """Of a call or send that this module has begun: the cookie that it goes by."""
+    """A cookie of a call or send that this module has begun."""
 
 
 class Service:
@@ -166,7 +166,7 @@ class Service:
         try:
             self.raw.cancel(pending)
         except OSError:
-            pass  # it has just ended
+            pass  # the call has just ended
 
     async def _again(self) -> None:
         refused = self._loop.create_future()

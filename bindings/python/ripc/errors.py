@@ -6,7 +6,7 @@ from typing import Optional
 
 
 class Error(OSError):
-    """What the library returned: errno, strerror, and of a send or call its outcome."""
+    """An error of the library: errno, strerror, and for a send or call its outcome."""
 
     outcome: int = 0
     """NOT_DELIVERED, DELIVERED or UNKNOWN; 0 where nothing was sent."""

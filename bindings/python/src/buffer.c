@@ -28,7 +28,7 @@ PyObject *buffer_new(struct context *context, Py_ssize_t len)
 	return (PyObject *)buffer;
 }
 
-/* Those who hold it because it was given keep it, and read it still. */
+/* Receivers of a transferred buffer keep it, and read it still. */
 void buffer_free(struct buffer *buffer)
 {
 	void *mem = buffer->mem;
@@ -56,7 +56,7 @@ static int refs(struct buffer *buffer)
 	return ripc_buf_refs(buffer->context->ctx, buffer->mem);
 }
 
-/* Who has given it away must not write to it as long as receivers read it. */
+/* A program that has transferred a buffer must not write to it while receivers read it. */
 static int buffer_get(PyObject *self, Py_buffer *view, int flags)
 {
 	struct buffer *buffer = (struct buffer *)self;

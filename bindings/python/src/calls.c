@@ -250,7 +250,7 @@ static struct message *request_of(PyObject *object)
 	return (struct message *)object;
 }
 
-/* That nobody wants the reply, or that the client takes none, is no error of the server. */
+/* A reply that the client does not want, or does not take, is no error of the server. */
 static PyObject *was_sent(int error)
 {
 	if (error == -ENOENT || error == -EAGAIN)

@@ -299,7 +299,7 @@ static PyObject *context_close(PyObject *self, PyObject *const *args, Py_ssize_t
 	return error > 0 ? NULL : error_or_none(error);
 }
 
-/* That sends were cut off must not hide the exception that has ended the block. */
+/* The error of cut-off sends must not hide the exception that has ended the block. */
 static PyObject *context_leave(PyObject *self, PyObject *const *args, Py_ssize_t n)
 {
 	int error = close_once((struct context *)self, CLOSE_MS);
@@ -424,7 +424,7 @@ static int services_append(struct context *context, PyObject *list, struct erran
 		error = service ? PyList_Append(list, service) : -1;
 		Py_XDECREF(service);
 		if (error)
-			return -1; /* the rest ends with the context */
+			return -1; /* the other members end with the context */
 	}
 	return 0;
 }
@@ -514,7 +514,7 @@ static int find_by(struct context *context, uint64_t id, int timeout_ms, finder 
 	return error;
 }
 
-/* What ripc_resolve() and ripc_await() have in common. */
+/* The common part of ripc_resolve() and ripc_await(). */
 static PyObject *find(PyObject *self, PyObject *const *args, Py_ssize_t n, finder *how)
 {
 	struct context *context = (struct context *)self;
@@ -583,7 +583,7 @@ static PyObject *context_register(PyObject *self, PyObject *object)
 	Py_RETURN_NONE;
 }
 
-/* That which begins at the same address. */
+/* The registration that begins at the same address. */
 static struct registered *registered_take(struct context *context, const void *mem)
 {
 	for (struct registered **at = &context->registered; *at; at = &(*at)->next) {

@@ -26,7 +26,7 @@ static void cookie_set(struct message *message, const struct hold *hold)
 	Py_XINCREF(message->cookie);
 }
 
-/* Of a send that did not wait. */
+/* Objects of a send that did not wait. */
 static void completed(struct message *message, struct holds *holds)
 {
 	struct hold *hold = hold_get(holds, message->head.cookie);
@@ -97,7 +97,7 @@ static int lent_note(struct message *message, uint32_t index, PyObject *cookie)
 	return -1;
 }
 
-/* What of them is not waited for any more. */
+/* Objects of cancelled operations are released here. */
 static void lent_end(struct message *message, struct holds *holds)
 {
 	for (uint32_t i = 0; i < message->head.n_items; i++) {
@@ -252,7 +252,7 @@ static PyObject *message_enter(PyObject *self, PyObject *unused)
 	return self;
 }
 
-/* What is still looked into goes with the last view. */
+/* Items with views are freed with the last view. */
 static PyObject *message_leave(PyObject *self, PyObject *const *args, Py_ssize_t n)
 {
 	struct message *message = (struct message *)self;
@@ -285,7 +285,7 @@ static bool is_ours(const struct message *message, uint32_t index)
 		message->head.items[index].iov_base) == 1;
 }
 
-/* Who asks for the bytes alone does not write to them. */
+/* A caller that requests the bytes alone does not write to them. */
 static int view_of(PyObject *exporter, struct message *message, uint32_t index, Py_buffer *view,
 		int flags)
 {

@@ -2,11 +2,12 @@
 /*
  * Service: one registered ID. Here is its life, and receiving.
  *
- * Design notes. What waits in close()'s way is woken, and what sends there is cancelled, so that it
- * can tell the outcome; what has not ended a little later ends with the service. A message that
- * comes together with a signal whose handler raises is kept for the next receive(). Then fd() must
- * be readable, of which the library knows nothing: fd() is an epoll of the library's descriptor, an
- * eventfd, which can always be written to. While a message is kept, the epoll waits for that, too.
+ * Design notes. Threads that wait when close() begins are woken, and their sends are cancelled, so
+ * that they can report the outcome; operations that have not ended a little later end with the
+ * service. A message that comes together with a signal whose handler raises is kept for the next
+ * receive(). Then fd() must be readable, of which the library knows nothing: fd() is an epoll of
+ * the library's descriptor, an eventfd, which can always be written to. While a message is kept,
+ * the epoll waits for that, too.
  */
 #include "binding.h"
 
@@ -134,7 +135,7 @@ void service_end(struct service *service)
 			close(service->fd);
 		PyEval_RestoreThread(state);
 		while (service->busy || atomic_load(&service->errands))
-			pause_ms(1); /* they find it closed */
+			pause_ms(1); /* threads find the service closed */
 		service->context->busy--;
 	}
 	service->svc = NULL;
@@ -398,7 +399,7 @@ int service_drop_one(struct service *service, int64_t until_ms)
 	if (!take_kept(service, &msg))
 		error = wait_once(service, wait_ms < DROP_MS ? wait_ms : DROP_MS, &msg);
 	if (error && error != -ETIMEDOUT)
-		pause_ms(1); /* it is drained, for instance, and does not wait */
+		pause_ms(1); /* the service is drained, for instance, and does not wait */
 	message = error ? NULL : message_new(service, msg);
 	if (!error && !message)
 		return -1;

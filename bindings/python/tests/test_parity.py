@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""All that the public headers have can be reached from Python, or is left out for a reason."""
+"""Each name of the public headers can be reached from Python, or is left out for a reason."""
 import glob
 import os
 import re
