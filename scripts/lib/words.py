@@ -19,7 +19,6 @@ import tokenize
 AREAS_OFF = [
     'comments src/',
     'comments tests/',
-    'documents tests/',
     'documents README.md',
     'documents docs/',
     'man docs/man/',

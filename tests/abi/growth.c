@@ -53,7 +53,7 @@ static void checked(const char *what, int result, int wanted)
 	n_failed += result != wanted;
 }
 
-/* What a call returns whose struct has the new field set, if it returns result without that. */
+/* The result of a call with the new field set in its struct; result: the one without the field. */
 static int with_grown(int result)
 {
 	return IS_GROWN && !knows_grown ? -E2BIG : result;

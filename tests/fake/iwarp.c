@@ -32,7 +32,7 @@ void fake_iwarp_reset(void)
 	list_init(&fake_world.mrs);
 	list_init(&fake_world.ids);
 	fake_world.live = fake_world.faults = fake_world.n_qps = 0;
-	/* Elsewhere than others that run now: UDP sockets have these numbers, too. */
+	/* Port numbers that no other test uses now: UDP sockets have these numbers, too. */
 	fake_world.next_port = (uint16_t)(PORT_FIRST + getpid() % PORTS_OF * 32);
 	strcpy(fake_world.device.name, "fake0");
 	fake_world.device.transport_type = IBV_TRANSPORT_IWARP;
@@ -561,7 +561,7 @@ static enum ibv_wc_status write_memory(struct fake_qp *qp, const struct ibv_send
 	return IBV_WC_SUCCESS;
 }
 
-/* One that asks for nothing ends behind what is moved to where it came from. */
+/* A request for nothing ends behind the transfers to its source. */
 static bool hold(struct fake_qp *qp, const struct ibv_send_wr *wr)
 {
 	bool waits = wr->sg_list->length ? fake_iwarp.late_reads : qp->remote->n_held > 0;

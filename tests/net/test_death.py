@@ -66,7 +66,7 @@ def forged():
         pairs = [(p, q) for p in ports(a) for q in ports(b)]
         check(pairs, 'no ports')
         there, here = (socket.inet_aton(host.addresses[4]) for host in (b, a))
-        # What is quoted is of a pair that is not known here; a wrong token of a known one is in
+        # The quoted packet is of a pair that is not known here; a wrong token of a known one is in
         # hint__quotes_a_packet_to_the_partner.
         script = ['import socket', 's = socket.socket(socket.AF_INET, socket.SOCK_RAW, 1)']
         for p, q in pairs:

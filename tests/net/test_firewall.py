@@ -12,7 +12,7 @@ ALONE = ('unshare', '--pid', '--fork', '--mount-proc')
 
 
 def ripc(host, *arguments, status=1, before=(), **env):
-    """What the tool says."""
+    """The output of the tool."""
     tool = os.path.join(netlab.PROGRAMS, '..', '..', 'tools', 'ripc')
     process = host.start(*before, tool, *arguments, **env)
     said = process.popen.stdout.read()

@@ -71,7 +71,7 @@ def shorts():
     result, did, tried = attacked(800, '--shorts', 3000)
     check(result.received['wrong'] == 0, 'a short is wrong')
     check(result.received['shorts'] <= 3000, 'a short came twice')
-    # What the relay drops, alters or sends too late is lost.
+    # Datagrams that the relay drops, alters or delays too long are lost.
     check(result.received['shorts'] >= 2000, f'{result.received["shorts"]} of 3000 arrived: {did}')
     return f'{result.received["shorts"]} of 3000 shorts, {tried} attacks'
 
@@ -99,7 +99,7 @@ def files():
 
 
 def without_keys():
-    """Who has none is told so, finds nobody, and sends nothing to who has."""
+    """A program without keys is told so, finds no service with keys, and sends nothing to one."""
     with netlab.Lab() as lab:
         a, b = lab.host('a'), lab.host('b')
         relay = lab.relay(a, b, netlab.program('relay'))
@@ -147,7 +147,7 @@ class Deployment:
         os.remove(os.path.join(self.client, 'authority'))
 
 
-# What is wrong with a capability, and how those who do not take it say so.
+# The faults of a capability, and the messages of programs that refuse it.
 FAULTS = {
     'expired': ({'seconds': 1}, '1 expired'),
     'of another service': ({'service': SERVICE + 1}, None),

@@ -288,7 +288,7 @@ def unreachable_at_open():
 
 
 def doctor_warns():
-    """Of a connection that can be altered on its way, and not of one within the host."""
+    """Warns of a connection that can be altered on its way, not of one within the host."""
     with Shared() as world:
         for env, warns in ((world.env, True),
                            ({'RIPC_OPTIONS': 'store.servers=127.0.0.1:1'}, False)):
@@ -347,7 +347,7 @@ def crowd(world, processes, services, threads=64, first=1000000):
 
 
 def registered_at_once_on_three_nodes():
-    """What bench/store measures, at a hundredth of its size."""
+    """The measurement of bench/store, at a hundredth of its size."""
     Shared.end()
     processes = services = 100 if netlab.FULL else 10
     with World(3, **{'store.session_ms': 6000}) as world:
@@ -380,7 +380,7 @@ def numbers(counted):
 
 
 def moved_between_hosts():
-    """What is sent meanwhile comes to one of the two; nothing comes twice."""
+    """Messages sent meanwhile arrive at one of the two, and none twice."""
     with Shared(**{'store.session_ms': 20000}) as world:
         old = world.a.start(netlab.program('store'), 'count', 7, **world.env)
         old.line('{"did": "open"')
@@ -435,7 +435,7 @@ def members_of_a_group():
 
 
 def members_while_the_server_is_away():
-    """Those that are known stay members, and who joins meanwhile is found afterwards."""
+    """Known members stay members, and members that join meanwhile are found afterwards."""
     with Shared(**{'store.session_ms': 20000}) as world:
         members = [test_group.member(world.a, **world.env) for _ in range(2)]
         client = test_group.sender(world.b, '--members', 2, '--longs', 10000, '--bytes', 100,

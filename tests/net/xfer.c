@@ -349,7 +349,7 @@ static int send_job(struct job *job)
 
 	if (error)
 		return fail("cannot open a service", error);
-	/* Who is silent for a second is taken to be nobody: the machine may have stopped him. */
+	/* A receiver silent for a second is considered gone: the machine may have stopped it. */
 	while ((error = ripc_resolve(job->ctx, job->to, 10000)) == -ENOENT &&
 			now_s() - began < PATIENCE_S)
 		usleep(10000);

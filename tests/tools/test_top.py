@@ -75,12 +75,15 @@ def top(build, *arguments, user=None, limit=None):
 
 
 def contexts(build, user=None, limit=None):
-    """What it shows, by process."""
+    """The shown contexts, by process."""
     return {each['pid']: each for each in map(json.loads, top(build, '--json', user=user, limit=limit).splitlines())}
 
 
 def check_equal(build, processes, names, are_idle):
-    """What is shown lies between what ripc_stats_get() told before and after; where nothing happens, it is equal."""
+    """
+    The shown counters lie between those of ripc_stats_get() before and after; where nothing
+    happens, they are equal.
+    """
     before = [each.stats(names) for each in processes]
     seen = contexts(build)
     after = [each.stats(names) for each in processes]
@@ -199,7 +202,7 @@ def check_terminal(build, how):
 
 
 def left_in_shm():
-    """Of ours: other programs come and go."""
+    """Our contexts only: other programs come and go."""
     return {name for name in os.listdir('/dev/shm') if 'ripc' in name}
 
 
@@ -312,7 +315,8 @@ class Liar:
                 other, _ = self.socket.accept()
             except OSError:
                 return
-            with other, contextlib.suppress(OSError):  # who asked has not waited for so long
+            # the asking process has not waited for so long
+            with other, contextlib.suppress(OSError):
                 other.recv(100)
                 fds = array.array('i', [self.memory] if self.memory is not None else [])
                 other.sendmsg([self.answer], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)] if fds else [])
@@ -333,7 +337,7 @@ def hostile_page(dice):
 
 
 def check_liars(build):
-    """Whatever somebody of our user shows, what is printed is JSON, and only of pages that may be."""
+    """Any page of a process of our user is printed as JSON, if it may be shown at all."""
     dice, shown = random.Random(24), 0
     liar = Liar(dice)
     for i in range(40):
