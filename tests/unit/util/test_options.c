@@ -160,7 +160,7 @@ START_TEST(read__nothing_is_configured)
 }
 END_TEST
 
-/* What is before the one that is wrong is taken, neither that one nor what comes after it. */
+/* Options before the wrong one are taken, neither that one nor the later ones. */
 START_TEST(read__says_what_is_wrong)
 {
 	struct configured own = {.names = {"verbs.receives", "udp.gso", "udp.port"},

@@ -276,7 +276,7 @@ START_TEST(read__needs_a_region)
 }
 END_TEST
 
-/* What somebody else says in our partner's name changes nothing. */
+/* A message of another host in our partner's name changes nothing. */
 START_TEST(setup_came__forged)
 {
 	struct verbs_setup setup = {.mtu = IBV_MTU_1024, .reads = 1, .nonce = 5, .qpn = 0x1234};
@@ -385,7 +385,7 @@ START_TEST(connections__limit)
 }
 END_TEST
 
-/* What is to be read while a queue pair is destroyed goes by the next one. */
+/* Reads during the destruction of a queue pair go by the next one. */
 START_TEST(read__while_the_connection_is_closed)
 {
 	begin();
@@ -436,7 +436,7 @@ START_TEST(links_run__read_is_forgotten)
 }
 END_TEST
 
-/* Who has nothing to read, or nothing open, for long: both ends close, and forget each other. */
+/* An end with no reads, or nothing open, for long: both ends close, and forget each other. */
 START_TEST(links_run__closes_what_is_idle)
 {
 	uint64_t later_us = ripc__rdma_now_us() + 11000000;
@@ -537,7 +537,7 @@ static int write_now(void)
 	return right.events[0].status;
 }
 
-/* What is opened to be read is not written to, nor the other way round. */
+/* Memory opened for reading is not written to, nor the other way round. */
 START_TEST(write__needs_permission)
 {
 	begin();

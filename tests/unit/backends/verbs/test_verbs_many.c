@@ -125,7 +125,7 @@ static int send_by(const struct verbs_peer *peer, char byte)
 	return BACKEND->datagrams.send(&us.port, (void *)peer, &tx, 1);
 }
 
-/* What has come to one end: the first event, with its bytes given back; -1: nothing. */
+/* Polls one end: the first event, with its bytes given back; -1: nothing. */
 static int take(struct end *end, struct ripc__event *event)
 {
 	struct ripc__event events[RIPC_EVENTS_MAX];
@@ -142,7 +142,7 @@ static int take(struct end *end, struct ripc__event *event)
 	return byte;
 }
 
-/* It got that byte from us, once, by a datagram to many or to itself. */
+/* The end got that byte from us, once, by a datagram to many or to itself. */
 static void got(struct end *end, char byte, bool was_many)
 {
 	struct ripc__event event;
@@ -215,7 +215,7 @@ START_TEST(ignore__ends_it)
 }
 END_TEST
 
-/* Of numbers that have the same address each can be ignored for itself; also after a failure. */
+/* Each of several numbers with the same address can be ignored for itself; also after a failure. */
 START_TEST(ignore__numbers_of_one_group)
 {
 	uint64_t other = NUMBER;
@@ -304,7 +304,7 @@ START_TEST(hear__so_many)
 }
 END_TEST
 
-/* Whatever fails, nothing is left of it, and the next attempt works. */
+/* After any failure, nothing is left, and the next attempt works. */
 START_TEST(hear__each_step_fails)
 {
 	uint32_t failed = 0;
@@ -337,7 +337,7 @@ START_TEST(hear__each_step_fails)
 }
 END_TEST
 
-/* What others can send to a queue pair whose Q_Key all know. */
+/* Datagrams of others to a queue pair whose Q_Key all know. */
 START_TEST(poll__junk)
 {
 	struct verbs_peer direct;

@@ -121,7 +121,7 @@ static void stream_await(uint32_t more)
 		usleep(1000);
 }
 
-/* All that was delivered has come, once. */
+/* Every delivered message has arrived, once. */
 static void stream_end(void)
 {
 	atomic_store(&stream.stop, true);
@@ -172,7 +172,7 @@ START_TEST(secret__replaced_under_load)
 	rotate(&b, 1, RIPC_ROTATE_END);
 	stream_end();
 	ck_assert_int_eq(atomic_load(&stream.failed), 0);
-	/* Who has only the old one is out. */
+	/* A program with only the old secret is excluded. */
 	open_with(&old, 1, 2, 0);
 	ck_assert_int_lt(ripc_send_long(old.svc, b.id, &one, 1, 1000), 0);
 	ck_assert_int_eq(ripc_keys_rotate(key_dirs[0], RIPC_ROTATE_END, key_why), -EALREADY);
@@ -189,7 +189,7 @@ static int note_rotation(void *arg, const char *text)
 	return 0;
 }
 
-/* What "ripc key show" says of the step. */
+/* The step according to "ripc key show". */
 static void check_step(const char *step)
 {
 	char line[32] = "";
@@ -447,7 +447,7 @@ START_TEST(authority__vanishes)
 }
 END_TEST
 
-/* What is wrong in the directory changes nothing. */
+/* Errors in the directory change nothing. */
 START_TEST(reload__refuses_what_is_wrong)
 {
 	struct iovec one = {"x", 1};
