@@ -265,7 +265,7 @@ class Served(unittest.TestCase):
                 done = run_found('fileget', '--name', name, path, '-o', 'copy', cwd=self.out)
                 self.assertEqual(done.returncode, status, done.stderr.decode())
                 if status:
-                    self.assertNotIn('silent', done.stderr.decode())
+                    self.assertNotIn('does not respond', done.stderr.decode())
         finally:
             # strace ends with what it watches, and blocks signals itself.
             with open('/proc/%d/task/%d/children' % (server.pid, server.pid)) as stream:

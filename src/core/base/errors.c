@@ -55,7 +55,7 @@ static const struct sentence {
 	{EPROTONOSUPPORT, "the partner speaks another version of the protocol: "
 		"install the same libripc on both hosts"},
 	{EINVAL, "an argument, an option or an environment variable is invalid (a group has no "
-		"single owner to call, ping, find or watch); for ripc_open(), the log names it "
+		"single owner to call, ping, find or watch): for ripc_open(), the log names it "
 		"(RIPC_LOG=error)"},
 	{EEXIST, "already exists, or overlaps registered memory or the pool: end the existing one "
 		"first, or use it"},

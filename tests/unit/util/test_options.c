@@ -37,7 +37,7 @@ START_TEST(check__takes_and_refuses)
 		{"resolver.ttl", "999", "from 0 to 255"},
 		{"shm.uids", "any", NULL},
 		/* Slips of the pen: what there is instead. */
-		{"udp.prot", "5", "there are udp.gro, udp.gso, udp.port, udp.rcvbuf"},
+		{"udp.prot", "5", "known options: udp.gro, udp.gso, udp.port, udp.rcvbuf"},
 		{"udp", "5", "\"udp\""},
 		{"foo.bar", "1", "\"foo.bar\""},
 		{"", "1", "\"\""},

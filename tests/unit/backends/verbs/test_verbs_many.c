@@ -460,7 +460,7 @@ START_TEST(poll__queue_pair_fails)
 	}
 	ck_assert_str_eq(end_log, "");
 	break_many();
-	ck_assert_ptr_nonnull(strstr(end_log, "many"));
+	ck_assert_ptr_nonnull(strstr(end_log, "multicast"));
 	ck_assert_int_eq(send_by(&many, 'b'), 1);
 	got_nothing(&left);
 	ck_assert_int_eq(hear(&left, NUMBER + 2), -EIO);
@@ -482,7 +482,7 @@ START_TEST(poll__queue_pair_cannot_be_brought_back)
 	fake_verbs.fail[calls[_i]].skip = _i == 1 ? 2 : _i == 4;
 	fake_verbs_fail(calls[_i], 1, EIO);
 	break_many();
-	ck_assert_ptr_nonnull(strstr(end_log, "many"));
+	ck_assert_ptr_nonnull(strstr(end_log, "multicast"));
 	ck_assert_int_eq(hear(&left, NUMBER + 2), -EIO);
 	ck_assert_int_eq(send_by(&us.peer, 'c'), 1);
 	got(&left, 'c', false);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What becomes of secrets, shown by two ends that make sessions, take forged datagrams, and close.
+ * The fate of secrets, shown by two ends that make sessions, take forged datagrams, and close.
  *
  *   secrets wiped     then nothing writable of this process has a secret any more
  *   secrets held      while the ends are open: what a core dump has, and what a forked child has.
  *                     Only keys of sessions may be there, in the memory of libcrypto.
  *   secrets compared  under valgrind: no branch and no address depends on a secret. Keys are
  *                     marked as undefined, and so is what is computed from them; memcheck tells
- *                     of each use. libcrypto itself is left out: it gets defined copies. What is
- *                     sent, and whether ripc__is_equal() says yes, is no secret.
+ *                     of each use. libcrypto itself is left out: it gets defined copies. Sent
+ *                     bytes and results of ripc__is_equal() are no secrets.
  *
  * Each then looks whether it would have found a copy that stays, a memcmp().
  */

@@ -460,7 +460,7 @@ START_TEST(reload__refuses_what_is_wrong)
 	snprintf(path, sizeof(path), "%s/secret", key_dirs[0]);
 	ck_assert_int_eq(chmod(path, 0644), 0);
 	ck_assert_int_eq(ripc_keys_reload(a.ctx), -EACCES);
-	ck_assert(has_said(0, "nothing is changed"));
+	ck_assert(has_said(0, "not reloaded"));
 	ck_assert_int_eq(ripc_send_long(a.svc, b.id, &one, 1, 5000), 0);
 	ck_assert_int_eq(chmod(path, 0600), 0);
 	ck_assert_int_eq(ripc_keys_reload(a.ctx), 0);
@@ -554,11 +554,11 @@ START_TEST(reload__of_a_file_system_that_hangs)
 	ck_assert_int_eq(ripc_send_long(b.svc, nobody, &one, 1, 5000), 0);
 	key_public(2, key);
 	ck_assert_int_eq(ripc_keys_revoke(key_dirs[0], key, key_why), 0);
-	ck_assert(!has_said(0, "is in use"));
+	ck_assert(!has_said(0, "and was reloaded"));
 	atomic_store(&hangs, false);
 	ck_assert_int_eq(pthread_join(thread, &status), 0);
 	ck_assert_int_eq((intptr_t)status, 0);
-	ck_assert(has_said(0, "is in use"));
+	ck_assert(has_said(0, "and was reloaded"));
 	side_close(&b);
 	side_close(&a);
 }
@@ -601,7 +601,7 @@ START_TEST(close__while_keys_are_read)
 	atomic_store(&hangs, false);
 	ck_assert_int_eq(pthread_join(thread, &status), 0);
 	ck_assert_int_eq((intptr_t)status, 0);
-	ck_assert(has_said(0, "is in use"));
+	ck_assert(has_said(0, "and was reloaded"));
 	ck_assert(reread.is_locked);
 }
 END_TEST

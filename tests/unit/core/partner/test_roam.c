@@ -474,7 +474,7 @@ START_TEST(others__failed)
 	world.better_is = WORKS;
 	send_longs(0, 1);
 	pass(1000000);
-	ck_assert_str_eq(others_of(0), "other: not as good");
+	ck_assert_str_eq(others_of(0), "other: lower priority");
 	world.better_is = _i ? SWALLOWS : RESETS;
 	send_longs(1, 1);
 	pass(7000000);
@@ -495,7 +495,7 @@ START_TEST(others__failed)
 		pass(2000000);
 	}
 	ck_assert_str_eq(path_of(0), "better");
-	ck_assert_str_eq(others_of(0), "other: not as good");
+	ck_assert_str_eq(others_of(0), "other: lower priority");
 	world_close();
 }
 END_TEST
@@ -517,7 +517,7 @@ START_TEST(others__not_in_common)
 	for (int i = 0; i < 2; i++)
 		ck_assert_str_eq(path_of(i), "other");
 	if (_i == 0) {
-		ck_assert_str_eq(others_of(0), "better: the partner does not have it");
+		ck_assert_str_eq(others_of(0), "better: the partner does not have this backend");
 		ck_assert_str_eq(others_of(1), "better: left out by configuration");
 		world.ctx[1]->env.backends = only_other;
 		ck_assert_str_eq(others_of(1), "backend 101: not built in");
@@ -534,8 +534,8 @@ END_TEST
 START_TEST(others__no_network_in_common)
 {
 	static const char *const texts[] = {
-		"other: the partner does not have it; better: left out by configuration",
-		"better: the partner does not have it; other: left out by configuration"};
+		"other: the partner does not have this backend; better: left out by configuration",
+		"better: the partner does not have this backend; other: left out by configuration"};
 	struct ripc_path path = {.size = sizeof(path), .rtt_us = 1};
 	struct ripc_path old = {.size = sizeof(old.size)};
 	struct iovec item = {"hello", 5};
@@ -571,7 +571,7 @@ START_TEST(others__not_known)
 	world.better_is = WORKS;
 	ck_assert_int_eq(ripc_send_short(world.svc[0], ripc_service_id(world.svc[1]), &item, 1), 0);
 	pass(1000000);
-	ck_assert_str_eq(others_of(1), "other: not known whether the partner has it");
+	ck_assert_str_eq(others_of(1), "other: unknown whether the partner has this backend");
 	world_close();
 }
 END_TEST
