@@ -37,7 +37,7 @@ static const struct sentence {
 		"system has no more memory, or no more threads (ulimit -u)"},
 	{E2BIG, "a struct has fields set that this libripc does not know: install the libripc "
 		"that the program was compiled with, or a newer one"},
-	{EBUSY, "in use by another thread or program"},
+	{EBUSY, "in use: another thread or program uses it"},
 	{EMFILE, "too many open files in this process: raise the limit (ulimit -n)"},
 	{ENFILE, "too many open files on this host: raise fs.file-max (sysctl)"},
 	{ECONNRESET, "the partner or the network failed after the message was sent, or a firewall "

@@ -571,7 +571,7 @@ static struct {
 
 static void hear_reread(void *arg, int level, const char *text)
 {
-	if (strstr(text, "is in use"))
+	if (strstr(text, "and was reloaded"))
 		reread.is_locked = atomic_load(&reread.ctx->lock.word) != 0;
 	hear(arg, level, text);
 }
