@@ -403,7 +403,7 @@ class OnOneHost(unittest.TestCase):
 
 
     def test_all__no_network_in_common(self):
-        why = 'udp: the partner does not have it; shm: left out by configuration'
+        why = 'udp: the partner does not have this backend; shm: left out by configuration'
         with tempfile.TemporaryDirectory(prefix='ripc-test-') as top:
             name = 'test-apart-%d' % os.getpid()
             server = start(program('fileserver'), top, '--name', name, RIPC_BACKENDS='shm')

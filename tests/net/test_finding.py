@@ -188,7 +188,7 @@ def neither():
         client = send(a, '1M')
         check(client.popen.wait() == 1, 'the service was found nevertheless')
         said = client.popen.stdout.read()
-        check('nobody' in said, f'said: {said}')
+        check('no service has that ID' in said, f'said: {said}')
 
 
 def two_services_of_one_process():

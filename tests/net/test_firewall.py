@@ -46,7 +46,7 @@ def data_port():
         # The message is 8 s under way, and the log tells of it.
         check(client.tell('long 1000 10')['status'] < 0, 'delivered')
         log = '\n'.join(client.process.lines)
-        check('nothing comes back from it by udp: a firewall' in log, f'log: {log}')
+        check('does not respond over udp: a firewall' in log, f'log: {log}')
 
 
 def stateful():

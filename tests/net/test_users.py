@@ -9,7 +9,7 @@ from xfer import SERVICE
 
 SERVER, CLIENT = 64001, 64002
 GROUP, OTHER_GROUP = 64100, 64101
-REMEDY = "shm: another user's (as of ripc_open()): set shm.uids or shm.gids on both sides"
+REMEDY = "shm: another user's process (as of ripc_open()): set shm.uids or shm.gids on both sides"
 
 
 def as_user(user, *command, group=None):
