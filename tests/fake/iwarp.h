@@ -49,7 +49,7 @@ struct fake_iwarp {
 	bool mute;         /* requests arrive nowhere; whoever disconnects or destroys what has
 	                      asked waits until fake_iwarp_give_up() */
 	bool hold_reads;   /* reads that are posted do not end */
-	bool late_reads;   /* no errors either, and the data of reads is sent later, as siw does */
+	bool late_reads;   /* reads do not end, either, and their data is sent later, as siw does */
 	bool late_writes;  /* writes are placed later; the network has the data, so they end */
 	uint32_t n_flood;  /* requests that come again as soon as one is looked at */
 	uint32_t n_lies;   /* writes that end well and place nothing */

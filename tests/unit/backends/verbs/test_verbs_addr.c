@@ -202,7 +202,7 @@ START_TEST(is_recent__same_words)
 }
 END_TEST
 
-/* A datagram without any sender differs from one of a sender without a name. */
+/* A record without a sender does not match a datagram of a sender without a name. */
 START_TEST(is_recent__nobody)
 {
 	const struct verbs_sender nobody = {.qpn = 0};

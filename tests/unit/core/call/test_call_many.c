@@ -188,7 +188,7 @@ START_TEST(reply__to_who_is_gone)
 
 		ck_assert(error == 0 || error == -ENOENT);
 	}
-	ck_assert_uint_lt(clock_ms() - began_ms, 5000); /* the call does not wait at all */
+	ck_assert_uint_lt(clock_ms() - began_ms, 5000); /* replies do not wait at all */
 	ripc_msg_free(question);
 	side_close(&pair.b);
 }

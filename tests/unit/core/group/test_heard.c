@@ -182,7 +182,7 @@ START_TEST(many__after_a_silence)
 END_TEST
 
 /*
- * A number whose lower half looks like the next, or like one that has come, is not taken, either.
+ * The same for a number whose lower half looks like the next, or like one that has come.
  */
 START_TEST(many__jump_of_the_upper_half)
 {

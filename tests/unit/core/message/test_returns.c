@@ -326,7 +326,7 @@ START_TEST(returns__of_a_request_being_answered)
 		gone.h.number = lone.token_in;
 		gone.value = lone.now_us / 2;
 		lone_say(&lone, &gone, NULL, NULL);
-		lone_pass(&lone, 3000000); /* no other message arrives, either */
+		lone_pass(&lone, 3000000); /* the partner is not at another address, either */
 	} else {
 		refuse(&lone, &question);
 	}

@@ -316,7 +316,10 @@ START_TEST(goodbye__when_the_service_closes)
 }
 END_TEST
 
-/* A message of which something was still to be read does, too, wherever it is found. */
+/*
+ * A partner returns after its goodbye, while a message of it is still unread: its messages arrive,
+ * wherever it is found.
+ */
 static void gone_unread(bool is_resolved)
 {
 	static struct lone lone;

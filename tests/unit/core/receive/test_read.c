@@ -237,7 +237,7 @@ START_TEST(read__announced_again_and_refused)
 	say_keyed(&lone, 1, 2 * MIB, 0);
 	ck_assert_uint_eq(lone_stats(&lone).reads_failed, 1);
 	ck_assert_uint_eq(fake.n_reads, 0);
-	/* The read is in one list, once. */
+	/* The message is in one list, once. */
 	ck_assert_uint_eq(lone.ctx->held[SHARE_GRANTED], 1);
 	ck_assert(list_empty(&lone.ctx->ungranted));
 	ck_assert(lone.ctx->granted.next->next == &lone.ctx->granted);

@@ -359,7 +359,10 @@ START_TEST(stopped__is_not_the_partners_silence)
 }
 END_TEST
 
-/* A message with enough time, which the receiver has given up meanwhile, does not end, either. */
+/*
+ * Our stop does not end a message with enough time that the receiver has given up meanwhile,
+ * either.
+ */
 START_TEST(stopped__begins_again)
 {
 	static struct lone lone;
