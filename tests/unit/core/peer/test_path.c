@@ -256,7 +256,7 @@ START_TEST(cut__silence_keeps_the_loss)
 }
 END_TEST
 
-/* Rates beyond the loss of a window can be kept. */
+/* A window is small enough that the pieces beyond its losses can be kept. */
 START_TEST(cut__window_fits_the_pieces)
 {
 	struct path path = path_begin();
