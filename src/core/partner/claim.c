@@ -125,7 +125,7 @@ enum claim ripc__claim_find(struct ripc_service *service, struct device *device,
 	uint64_t host = ripc__host_key(ctx, from);
 	struct partner *partner, *here = NULL, *asked = NULL, *gone = NULL;
 	uint32_t n = 0, n_host = 0;
-	bool is_taken = false;
+	bool is_taken = false, is_late = false;
 
 	for (; (partner = ripc__pair_at(ctx, service->incarnation, packet->h.src, n)); n++) {
 		bool is_here = leads_to(partner, device, from);
@@ -148,6 +148,7 @@ enum claim ripc__claim_find(struct ripc_service *service, struct device *device,
 		if (partner->resolved && !partner->dead && !partner->token_out)
 			asked = partner->misled ? asked : partner;
 		is_taken |= is_established(partner);
+		is_late |= packet->hello.token && partner->token_before == packet->hello.token;
 	}
 	/* One that is dead comes last: it may have been found again, as another partner. */
 	if (here && !here->dead)
@@ -159,8 +160,12 @@ enum claim ripc__claim_find(struct ripc_service *service, struct device *device,
 	*found = here ? here : asked;
 	if (*found)
 		return here ? CLAIM_SAME : CLAIM_CROSSED;
-	/* One address cannot claim two things at once, nor be what is known to be elsewhere. */
-	if (is_taken)
+	/*
+	 * One address cannot claim two things at once, nor be what is known to be elsewhere. A
+	 * hello with a token that its partner has replaced was under way for long: the partner
+	 * that has moved since knows which of its messages have come.
+	 */
+	if (is_taken || is_late)
 		return CLAIM_REFUSED;
 	return (n >= CLAIMANTS_MAX || n_host >= HOST_CLAIMS) &&
 		!is_recorded(ctx, device, packet, from) ? CLAIM_REFUSED : CLAIM_NEW;

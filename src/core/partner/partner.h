@@ -78,6 +78,7 @@ struct partner {
 	uint64_t token_in;        /* the token that we gave the partner (token.h) */
 	uint64_t token_out;       /* the token that the partner gave us; 0: none */
 	uint64_t token_own;       /* the last one that is surely its own, also when dead; 0: none */
+	uint64_t token_before;    /* the same before that: a hello with it is late; 0: none */
 	uint64_t proof;
 	uint64_t short_next;      /* number of our next short */
 	struct numbers shorts_in; /* of its shorts */

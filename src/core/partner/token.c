@@ -194,8 +194,10 @@ void ripc__pair_inherit(struct partner *partner)
 {
 	struct partner *other;
 
-	if (partner->token_own && partner->token_own != partner->token_out)
+	if (partner->token_own && partner->token_own != partner->token_out) {
 		ripc__handle_draw(partner);
+		partner->token_before = partner->token_own;
+	}
 	partner->token_own = partner->token_out;
 	other = predecessor(partner);
 	if (!other)

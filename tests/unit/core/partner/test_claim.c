@@ -346,6 +346,43 @@ START_TEST(claim__beside_the_true_one)
 }
 END_TEST
 
+/*
+ * A partner has replaced its token, and then was silent. A hello with the token before, from
+ * another address, was under way for long: its short has come already.
+ */
+START_TEST(claim__late_hello_from_elsewhere)
+{
+	static struct lone lone;
+	struct wire_packet hello = {.h.type = WIRE_HELLO_ONLY}, packet;
+	uint64_t replaced;
+	uint32_t since;
+
+	lone_open(&lone);
+	lone_introduce(&lone);
+	say_short(&lone, 1, 0);
+	check_sender(&lone, RIPC_SENDER_RESOLVED);
+	replaced = lone.token_in++;
+	lone.token_out = lone.proof = 0;
+	lone_claim(&lone);
+	say_short(&lone, 2, 0);
+	check_sender(&lone, RIPC_SENDER_RESOLVED);
+	lone.now_us += 15000000;
+	lone.host = FORGER_HOST;
+	lone.token_in = replaced;
+	lone.token_out = lone.proof = 0;
+	since = lone.n_sent;
+	lone_say(&lone, &hello, NULL, NULL);
+	ck_assert(lone_hear(&lone, since, WIRE_RETRY, &packet));
+	lone.proof = packet.value;
+	since = lone.n_sent;
+	say_short(&lone, 1, 0);
+	ck_assert_uint_eq(lone.n_sent, since);
+	ck_assert_uint_eq(lone_stats(&lone).short_received, 2);
+	ck_assert_uint_eq(lone_stats(&lone).partners, 1);
+	lone_close_all(&lone);
+}
+END_TEST
+
 /* Both partners have only claimed it: the resolver decides, without an echo, whoever was first. */
 START_TEST(claim__two_claim_the_same)
 {
@@ -515,6 +552,7 @@ int main(void)
 		{claim__token_is_given_to_the_true_one, 1},
 		{claim__asks_from_another_address, 1},
 		{claim__beside_the_true_one, 1},
+		{claim__late_hello_from_elsewhere, 1},
 		{claim__two_claim_the_same, 1},
 		{claim__is_answered, 1},
 		{claim__hellos_cross, 1},
