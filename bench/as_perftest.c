@@ -11,11 +11,11 @@
  *   write    long replies into return buffers, so many under way, as ib_write_bw: the end that
  *            replies writes them
  *
- * Who moves the bytes polls, and the other one sleeps, as with perftest; for latency both poll.
- * With --sleep all sleep, as perftest with -e; with --poll nobody does, as with ofi_stream. Bytes
- * per second count from the first message until the last one has come, which its sender or its
- * client knows; with --steady, from when the warm-up has come, which goes on into what is counted,
- * as with ofi_stream.
+ * The end that moves the bytes polls, and the other one sleeps, as with perftest; for latency both
+ * poll. With --sleep all sleep, as perftest with -e; with --poll nobody does, as with ofi_stream.
+ * Bytes per second count from the first message until the last one has come, which its sender or
+ * its client knows; with --steady, from when the warm-up has come, which goes on into what is
+ * counted, as with ofi_stream.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -98,7 +98,7 @@ static void pattern_check(const struct iovec *item, uint64_t len)
 
 	for (uint64_t i = 0; is_right && i < len; i++)
 		is_right = bytes[i] == (char)(i % 251);
-	check(is_right ? 0 : -EBADMSG, "what came");
+	check(is_right ? 0 : -EBADMSG, "received data");
 }
 
 static void end_open(const struct job *job, bool polls, struct end *end)
@@ -452,7 +452,8 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	job.warm_up = job.test == LATENCY ? 100 : 2 * job.depth;
-	signal(SIGPIPE, SIG_IGN); /* else a message over siw takes three system calls more */
+	/* without this, a message over siw takes three more system calls */
+	signal(SIGPIPE, SIG_IGN);
 	pid = start_server(&job, &partner);
 	measure(&job, partner);
 	if (waitpid(pid, &status, 0) != pid || !WIFEXITED(status) || WEXITSTATUS(status))

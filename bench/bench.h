@@ -22,7 +22,7 @@
  * foreign library, the file is a module, which meson.build has. A test is added by a line in
  * bench_tests[], and by a kind if no peer can do what it needs yet.
  *
- * What a peer does is the same for every peer, by kind:
+ * Every peer does the same, by kind:
  *
  *   latency    the client writes the whole message, sends it, the server sums up what came, writes
  *              an answer of the same size, the client sums that up; the round trip lasts from
@@ -77,7 +77,7 @@ enum bench_kind {
 	BENCH_KINDS
 };
 
-/* What a test varies besides the size; each is an option of that name. */
+/* The parameters that a test varies besides the size; each is an option of that name. */
 enum bench_variable {
 	BENCH_NOTHING,
 	BENCH_DEPTH,   /* messages on their way at once */
@@ -103,7 +103,7 @@ extern const unsigned int bench_n_tests;
 extern const char *const bench_variables[BENCH_VARIABLES]; /* their names */
 
 const struct bench_test *bench_find_test(const char *name);
-/* As JSON and CSV name it: "us", "mb_per_s" or "messages_per_s". Of times less is better. */
+/* As JSON and CSV name it: "us", "mb_per_s" or "messages_per_s". Smaller times are better. */
 const char *bench_unit(enum bench_kind kind);
 int bench_less_is_better(enum bench_kind kind);
 
@@ -122,17 +122,17 @@ struct bench_job {
 	uint64_t spin_us;	     /* as in struct ripc_config; sockets: 0 is never */
 	uint32_t flags;		     /* as in struct ripc_config */
 	char host[64];		     /* the server's address, for peers that need one */
-	char where[BENCH_WHERE_LEN]; /* what the peer's server said: a port, an ID */
+	char where[BENCH_WHERE_LEN]; /* the server's message: a port, an ID */
 };
 
-/* What a whole run cost: microseconds of processors, and what network interfaces sent. */
+/* Costs of a whole run: microseconds of processors, and bytes sent by network interfaces. */
 struct bench_cost {
 	double client_user, client_system, server_user, server_system;
 	double softirq, steal, idle; /* of the machine, all processors */
 	double wire_bytes;	     /* of the machine, all interfaces, headers too */
 };
 
-/* What came out of a run; in memory that parent and child share. */
+/* The results of a run, in memory that parent and child share. */
 struct bench_result {
 	uint64_t n, lost, wrong;
 	uint64_t messages; /* of the client, warm-up too: what cost belongs to */
@@ -153,7 +153,7 @@ struct bench_half {
 struct bench_peer {
 	const char *name;
 	const char *about;    /* bench_peers.c has that of those in modules */
-	const char *settings; /* what it is told beyond its defaults; NULL: nothing */
+	const char *settings; /* settings beyond the defaults of the peer; NULL: none */
 	/* By kind; functions are NULL where it cannot do that. */
 	struct bench_half halves[BENCH_KINDS];
 };
@@ -167,7 +167,7 @@ extern const struct bench_peer bench_tcp, bench_udp, bench_unix, bench_shm, benc
 #define BENCH_MODULE_PEERS 4
 struct bench_module {
 	const char *version; /* of libripc: what modules and program share goes with it */
-	const struct bench_peer *peers[BENCH_MODULE_PEERS]; /* the rest is NULL */
+	const struct bench_peer *peers[BENCH_MODULE_PEERS]; /* unused places are NULL */
 };
 #define BENCH_MODULE(...)                                                                          \
 	extern __attribute__((visibility("default")))                                              \
@@ -216,7 +216,7 @@ void bench_join_stop(uint64_t to, int handle);
 
 /* ---- bench_samples.c ---- */
 
-/* What one peer's runs of one size and value brought. */
+/* The results of one peer's runs of one size and value. */
 struct bench_runs {
 	double *medians, *p99s; /* of each run */
 	double *all;		/* every sample; sorted by bench_series_end() */
@@ -243,7 +243,7 @@ int bench_series_add(
 	struct bench_series *series, unsigned int peer, uint64_t pair, struct bench_result *result);
 void bench_series_end(struct bench_series *series);
 void bench_series_free(struct bench_series *series);
-/* Of the medians, or the 99th percentiles, of the runs. */
+/* Statistics of the medians, or the 99th percentiles, of the runs. */
 double bench_median(const double *of_runs, uint64_t pairs);
 void bench_ratio(const struct bench_series *series, unsigned int peer, struct bench_ratio *ratio);
 /* The cost of a message, on average; of none: all. */
@@ -265,7 +265,7 @@ struct bench_machine {
 	char processor[96], kernel[96], date[32], host[64];
 	unsigned int processors;
 	double memory_gib, load;
-	double clock_ns;	   /* what reading the clock costs */
+	double clock_ns;	   /* cost of reading the clock */
 	double gap_p99_us, gap_us; /* noise: for how long a spinning loop was held up, of 50 ms */
 };
 
@@ -321,7 +321,7 @@ struct bench_rate_calls {
 };
 int bench_measure_rate(const struct bench_job *job, const struct bench_rate_calls *calls,
 	struct bench_result *result);
-/* Of how many received messages each one is to be acknowledged. */
+/* The number of received messages per acknowledgement. */
 uint64_t bench_ack_step(const struct bench_job *job);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What every peer of ripc-bench does alike: messages and their check, turns, saying how it went. */
+/* Functions that all peers of ripc-bench share: messages and their check, turns, reports. */
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a run costs, from the kernel's own accounts: wait4(2) for the two processes, from their
- * beginning to their end, /proc/stat for the machine (proc(5), in ticks of 10 ms: only long runs
- * tell), /proc/net/dev for bytes.
- * A kernel may charge the work of receiving to whoever runs, as softirq: so the machine's share is
- * there, too. All that cannot be read counts as 0.
+ * Costs of a run, from the kernel's accounts: wait4(2) for the two processes, from their beginning
+ * to their end, /proc/stat for the machine (proc(5), in ticks of 10 ms: only long runs tell),
+ * /proc/net/dev for bytes. A kernel may charge the work of receiving to whoever runs, as softirq:
+ * so the machine's share is there, too. All that cannot be read counts as 0.
  */
 #include <errno.h>
 #include <string.h>

@@ -2,10 +2,10 @@
 /*
  * libfabric in ripc-bench: messages of FI_EP_RDM endpoints, over its tcp provider with ofi_rxm, and
  * over its shm provider; what is short enough goes by fi_inject(), the rest from and into
- * registered memory, receives posted before the messages come. Each link has a domain of its own.
- * Who polls calls fi_cq_read(), who sleeps fi_cq_sread(). The shm provider has nothing to sleep on:
- * there that polls and yields the processor, whatever --spin says; its own FI_WAIT_YIELD does that
- * too, but knows no timeout.
+ * registered memory, receives posted before the messages come. Each link has a domain of its own. A
+ * polling end calls fi_cq_read(), a sleeping one fi_cq_sread(). The shm provider has nothing to
+ * sleep on: there that polls and yields the processor, whatever --spin says; its own FI_WAIT_YIELD
+ * does that too, but knows no timeout.
  */
 #include <errno.h>
 #include <netdb.h>
@@ -335,8 +335,8 @@ static int send_buffer(struct bench_link *link)
 }
 
 /*
- * Who has sent us a message has mapped our memory: it needs no name any more, which would stay for
- * ever if we are killed, as servers are.
+ * A partner that has sent us a message has mapped our memory. The name is no longer needed, and
+ * would stay for ever if we are killed, as servers are.
  */
 static void forget_name(struct end *end)
 {

@@ -395,7 +395,7 @@ static int measure_stream(struct bench_link *link, struct bench_result *result)
 
 /* ---- the clients of a rate run ---- */
 
-/* What links these are; one process runs one peer once. */
+/* The kind of these links; one process runs one peer once. */
 static const struct bench_link *rate_kind;
 
 static int rate_open(struct bench_sender *sender)

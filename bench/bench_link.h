@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the peers of ripc-bench share in which nothing gets lost: TCP, ZeroMQ, nng, UCX, libfabric.
- * Each offers links, between one client and one server; bench_link.c does with them what the
- * contract in bench.h says. The ends of a link find each other by a plain TCP connection to
- * job.host, over which they tell each other an address of up to BENCH_ADDRESS_LEN bytes.
+ * Code shared by the reliable peers of ripc-bench: TCP, ZeroMQ, nng, UCX, libfabric. Each offers
+ * links, between one client and one server; bench_link.c does with them what the contract in
+ * bench.h says. The ends of a link find each other by a plain TCP connection to job.host, over
+ * which they tell each other an address of up to BENCH_ADDRESS_LEN bytes.
  *
  * Messages of one direction all have the same size: job.size, or BENCH_ACK_LEN where a server only
  * acknowledges. A link is used by one thread only. All functions return 0 or a

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What it was measured on, with how much that machine disturbs: the longest pauses of a loop that
- * does nothing but read the clock (another process, the host of a virtual machine, interrupts).
+ * The machine of a measurement and its disturbances: the longest pauses of a loop that does nothing
+ * but read the clock (another process, the host of a virtual machine, interrupts).
  */
 #include <string.h>
 #include <stdlib.h>

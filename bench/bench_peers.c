@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The peers of ripc-bench. Those that need somebody else's library are in modules,
- * ripc-bench-NAME.so, of which each is loaded when one of its peers is asked for. They lie beside
- * the backends' modules, in libripc/ beside the library, or beside this program where it was built.
+ * The peers of ripc-bench. Peers that need a foreign library are in modules, ripc-bench-NAME.so. A
+ * module is loaded when one of its peers is requested. The modules lie beside the backends'
+ * modules, in libripc/ beside the library, or beside this program where it was built.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -75,7 +75,7 @@ static int find_module(const char *name, char path[PATH_MAX])
 
 /* ---- peers by name ---- */
 
-/* It stays loaded. NULL: it cannot be, and stderr says why. */
+/* The module stays loaded. NULL: it cannot be loaded, and stderr says why. */
 static const struct bench_module *load(const struct foreign *wanted)
 {
 	const struct bench_module *module;
@@ -98,7 +98,7 @@ static const struct bench_module *load(const struct foreign *wanted)
 	module = dlsym(handle, "ripc__bench_module");
 	if (module && strcmp(module->version, RIPC_BENCH_VERSION) == 0)
 		return module;
-	fprintf(stderr, "%s: %s: %s belongs to another version: install that of version %s\n",
+	fprintf(stderr, "%s: %s: %s is of another version: install the module of version %s\n",
 		PROGRAM, wanted->name, path, RIPC_BENCH_VERSION);
 	return NULL;
 }

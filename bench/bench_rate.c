@@ -29,7 +29,7 @@ static void *run_member(void *arg)
 	opened = sender->err == 0;
 	if (opened)
 		sender->err = calls->stream(sender, sender->job->warm_up);
-	/* Whoever has failed comes along, or the others would wait for ever. */
+	/* A failed thread comes along, too, or the others would wait for ever. */
 	pthread_barrier_wait(&member->crew->barrier);
 	member->crew->begin_ns[sender->index] = tool_now_ns();
 	lost = sender->lost; /* or arrived wrong */

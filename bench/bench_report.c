@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What ripc-bench prints and writes: for each size and value the median of the runs of each peer,
- * and the ratio of ours to theirs. On the terminal a table or JSON lines; in files, if wanted, JSON
- * lines and CSV with the machine's description first, and for times one file for each peer, size
- * and value in the percentile format of HdrHistogram, which its own plotter reads.
+ * The output of ripc-bench: for each size and value the median of the runs of each peer, and the
+ * ratio of ours to theirs. On the terminal a table or JSON lines; in files, if wanted, JSON lines
+ * and CSV with the machine's description first, and for times one file for each peer, size and
+ * value in the percentile format of HdrHistogram, which its own plotter reads.
  */
 #include <errno.h>
 #include <inttypes.h>

@@ -105,7 +105,7 @@ static int serve_latency(const struct bench_job *job, int ready_fd)
 		err = ripc_receive(end.svc, -1, &msg);
 		if (err < 0)
 			break;
-		/* What arrived wrong is not answered, and so counts as lost at the client. */
+		/* A wrong message is not answered, and so counts as lost at the client. */
 		if (bench_is_message(msg, job->size) &&
 			bench_take(job, msg->items[0].iov_base, &seed) == 0) {
 			bench_put(job, end.buffer, seed);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the parts of ripc-bench that use libripc share. All return 0 or a negative errno. */
+/*
+ * Declarations shared by the parts of ripc-bench that use libripc. All functions return 0 or a
+ * negative errno.
+ */
 #ifndef TOOLS_BENCH_RIPC_H
 #define TOOLS_BENCH_RIPC_H
 

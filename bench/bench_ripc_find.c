@@ -11,9 +11,9 @@
 #include <string.h>
 #include "bench_ripc.h"
 
-#define TURN_MS	    100 /* so long a message is waited for where it should come */
-#define ABSENT_MOST 3	/* each takes as long as it takes to be sure */
-#define RESOLVE_SERVICES 201 /* the first of them is asked for the others */
+#define TURN_MS	    100 /* longest wait for a message that should arrive */
+#define ABSENT_MOST 3	/* slow: the library waits until it is sure */
+#define RESOLVE_SERVICES 201 /* the first one is asked for the others */
 
 /* ---- the server: n services of one context ---- */
 

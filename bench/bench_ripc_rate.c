@@ -12,7 +12,7 @@
 
 /* ---- the server ---- */
 
-/* What came from one client. */
+/* Messages received from one client. */
 struct tally {
 	uint64_t from, received, told;
 };
@@ -192,7 +192,7 @@ static int send_window(struct bench_sender *sender, uint64_t *sent, uint64_t mos
 	return err;
 }
 
-/* Of what was sent. It may still come, and counts then. */
+/* The sender's unacknowledged messages. They may still arrive, and count then. */
 static uint64_t missing(const struct rate_client *client, uint64_t began, uint64_t sent)
 {
 	uint64_t received = client->acked - began; /* late ones of the warm-up, too */
@@ -211,7 +211,9 @@ static int rate_stream(struct bench_sender *sender, uint64_t count)
 		most = settled + sender->job->depth;
 		err = send_window(sender, &sent, most < count ? most : count);
 		is_full = err == -EAGAIN;
-		/* What fills the network may be less than what is acknowledged at once. */
+		/*
+		 * The messages that fill the network may be fewer than one acknowledgement covers.
+		 */
 		if (err == 0 || is_full)
 			err = take_ack(client, is_full ? 0 : BENCH_ACK_MS);
 		if (err == -ETIMEDOUT && is_full)

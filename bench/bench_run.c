@@ -176,7 +176,7 @@ static void choose_count(const struct bench_options *options, struct bench_job *
 {
 	job->count = options->count ? options->count : default_count(job);
 	job->warm_up = job->count / (job->kind == BENCH_BANDWIDTH ? 20 : 10) + 1;
-	/* Who counts what has been acknowledged counts nothing of less than a window. */
+	/* A peer that counts acknowledged messages counts nothing of less than a window. */
 	if (job->kind == BENCH_RATE && job->warm_up < job->depth)
 		job->warm_up = job->depth;
 	/* Several under way count from when it is seen how they go on, not how they begin. */

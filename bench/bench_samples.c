@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the runs of one size and value brought. The ratio of ours to a peer's is taken within each
+ * The results of the runs of one size and value. The ratio of ours to a peer's is taken within each
  * pair of runs that took turns; of these ratios the median counts. How far to trust it: the least
  * and the greatest of them, and the bootstrap interval (B. Efron, 1979; percentile method): the
  * median of as many ratios drawn with replacement, again and again, from a fixed seed.

@@ -65,7 +65,7 @@ int bench_socket_serve(const struct bench_job *job, int type, int ready_fd)
 	else if (type == SOCK_STREAM && listen(fd, BENCH_THREADS_MAX) < 0)
 		err = -errno;
 	else
-		err = set_no_delay(fd, type); /* what accept() returns inherits it */
+		err = set_no_delay(fd, type); /* sockets from accept() inherit the option */
 	freeaddrinfo(list);
 	if (err == 0)
 		err = tell_port(fd, ready_fd);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the socket peers of ripc-bench share: opening sockets, and waiting in the same way as the
- * library was told to. All functions return a negative errno on failure.
+ * Code shared by the socket peers of ripc-bench: opening sockets, and waiting in the same way as
+ * the library was told to. All functions return a negative errno on failure.
  */
 #ifndef TOOLS_BENCH_SOCKET_H
 #define TOOLS_BENCH_SOCKET_H

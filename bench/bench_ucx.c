@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * UCX in ripc-bench: tagged messages of UCP from and into memory that UCX allocates and registers,
- * receives posted before the messages come. Each link has a context and a worker of its own. Who
- * polls calls ucp_worker_progress(), who sleeps arms the worker and waits for its descriptor.
+ * receives posted before the messages come. Each link has a context and a worker of its own. A
+ * polling end calls ucp_worker_progress(); a sleeping one arms the worker and waits for its
+ * descriptor.
  *
  * ucx-one has all messages in one place at each end, where ucx_perftest has them, so that
  * bench/fairness can compare the two. They overwrite one another, so nobody may look at them: what
@@ -103,7 +104,7 @@ static int open_ring(struct end *end, struct ring *ring, unsigned int n, size_t 
 	return 0;
 }
 
-/* What is under way is given up, or UCX would complain of each. */
+/* Requests in progress are given up, or UCX would complain of each. */
 static void drain_ring(struct end *end, struct ring *ring)
 {
 	unsigned int i, tries;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What bench/call_rates compares calls with: gRPC's core, to which its C++, Python and other
+ * A reference for calls in bench/call_rates: gRPC's core, to which its C++, Python and other
  * libraries add their own; unary calls of bytes, without protobuf and without encryption.
  *
  * call_grpc TARGET CLIENTS UNDERWAY SECONDS     as calls rate does; TARGET: unix:/tmp/x, HOST:PORT
@@ -128,7 +128,7 @@ static void serve(struct board *board, const char *target)
 
 /* ---- clients ----------------------------------------------------------------------------- */
 
-/* What is sent is taken out of its buffer. */
+/* The sent bytes are taken out of their buffer. */
 static void ask_one(struct turn *turn, grpc_slice bytes)
 {
 	grpc_byte_buffer *payload = grpc_raw_byte_buffer_create(&bytes, 1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What bench/call_rates compares calls with: nng's req and rep sockets, with a context for each
+ * A reference for calls in bench/call_rates: nng's req and rep sockets, with a context for each
  * request under way.
  *
  * call_nng URL CLIENTS UNDERWAY SECONDS     as calls rate does; URL: ipc:///tmp/x, tcp://...
@@ -47,7 +47,7 @@ static void transmit(struct turn *turn, nng_msg *msg)
 	nng_ctx_send(turn->ctx, turn->aio);
 }
 
-/* What came goes back: the request as the reply, and the reply as the next request. */
+/* The received message goes back: the request as the reply, and the reply as the next request. */
 static void next(void *arg)
 {
 	struct turn *turn = arg;

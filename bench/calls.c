@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What requests and replies cost.
+ * The costs of requests and replies.
  *
  * calls rate BACKEND CLIENTS UNDERWAY SECONDS WHAT
  *     Client processes call one server process, each with so many requests of 100 B under way at
@@ -95,7 +95,7 @@ static void ask_one(const struct end *from, const struct end *to)
 	take(from, RIPC_REPLY);
 }
 
-/* What is counted. */
+/* The counted part. */
 __attribute__((noinline)) void measured(const struct end *from, const struct end *to, long n);
 
 void measured(const struct end *from, const struct end *to, long n)
@@ -154,7 +154,7 @@ static int count(long n, const char *what)
 
 static uint64_t server_id;
 
-/* What is under way stays untouched: the items are not those of the message. */
+/* Messages in progress stay untouched: the items are not those of the message. */
 static void send_back(const struct end *end, const struct ripc_msg *msg)
 {
 	static char bytes[CLIENTS_BYTES] = "reply";

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What many open requests cost, and many services that are watched.
+ * The costs of many open requests, and of many watched services.
  *
  * crowd calls [BACKEND [CLIENTS [EACH [SECONDS]]]]
  *     So many clients (1,000 services, of ten contexts in a process of their own) call one server,
@@ -318,7 +318,7 @@ static void ask_all(void)
 		ask(slot);
 }
 
-/* All have sent one request, and know the server. Then all their requests are open. */
+/* Each client has sent one request, and knows the server. Then all their requests are open. */
 static void measure_bytes(int epoll_fd)
 {
 	unsigned int n = n_clients * n_each;

@@ -194,7 +194,7 @@ static int client_close(struct client *client, int from, uint64_t counts[4])
 	const struct timespec pause = {.tv_nsec = 20000000};
 	ssize_t got;
 
-	nanosleep(&pause, NULL); /* all that is under way comes first */
+	nanosleep(&pause, NULL); /* all messages in progress arrive first */
 	client_send(client, END);
 	got = read(from, counts, 4 * sizeof(counts[0]));
 	close(from);

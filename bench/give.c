@@ -57,7 +57,10 @@ static uint64_t sum_of(const struct iovec *item)
 	return sum;
 }
 
-/* Never returns. What the first byte says is done with a message; it ends with its parent. */
+/*
+ * Never returns. The first byte of a message says what to do with it. The process ends with its
+ * parent.
+ */
 static void receive_all(int id_fd)
 {
 	struct ripc_context *ctx;
@@ -86,7 +89,7 @@ static void receive_all(int id_fd)
 
 /* ---- the giver --------------------------------------------------------------------------- */
 
-/* What one size takes. */
+/* The cost of one size. */
 struct series {
 	size_t len;
 	void *cached;

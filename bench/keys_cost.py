@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What keys cost, beside the same without: round trips of 64 and 1,400 bytes over UDP, both ends
-spinning; long messages of 80 MiB, also beside TLS 1.3 over TCP (bench/tls_stream.c; the kernel
-seals, if it can); a handshake's processor time, and a partner's memory for keys
+"""The costs of keys, compared with runs without keys: round trips of 64 and 1,400 bytes over UDP,
+both ends spinning; long messages of 80 MiB, also beside TLS 1.3 over TCP (bench/tls_stream.c; the
+kernel seals, if it can); a handshake's processor time, and a partner's memory for keys
 (tests/unit/core/keys/handshakes.c).
 
 Runs are interleaved: open, keys, and TLS in turns, and each figure is the median of what
@@ -33,7 +33,7 @@ TIMEOUT_S = 300
 
 
 def arguments():
-    parser = argparse.ArgumentParser(description='what keys cost')
+    parser = argparse.ArgumentParser(description='costs of keys')
     parser.add_argument('build', nargs='?', default='build')
     parser.add_argument('cases', nargs='*')
     parser.add_argument('--rounds', type=int, default=9)

@@ -69,7 +69,7 @@ static void exchange(const struct end *from, const struct end *to, const struct 
 	}
 }
 
-/* What is counted: callgrind's --toggle-collect=measured. Finding one another is not in it. */
+/* The counted part: callgrind's --toggle-collect=measured. Finding one another is not in it. */
 __attribute__((noinline)) void measured(const struct end *from, const struct end *to,
 		const struct iovec *item, long n);
 

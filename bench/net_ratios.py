@@ -70,7 +70,7 @@ def start_tcp(a, b, size, congestion):
 
 
 def stream(a, b, port, congestion):
-    """What a new TCP connection gets through in STREAM_S seconds, MB/s."""
+    """The throughput of a new TCP connection in STREAM_S seconds, MB/s."""
     sink = b.start(netlab.program('tcpxfer'), 'sink', port, STREAM_S)
     sink.line('ready')
     flow = a.start(netlab.program('tcpxfer'), 'flow', b.addresses[4], port, STREAM_S + 5,
@@ -178,7 +178,7 @@ def long_once(name, flows):
         relay = lab.relay(a, b, netlab.program('relay'), '--delay-us', rtt_ms * 500,
                           '--rate-mbit', mbit, '--queue-packets', queue)
         for host in (a, b):
-            # Else TCP's windows end at 4 and 6 MB.
+            # Without this, TCP's windows end at 4 and 6 MB.
             host.run('sysctl', '-q', '-w', 'net.ipv4.tcp_rmem=4096 131072 67108864',
                      'net.ipv4.tcp_wmem=4096 131072 67108864')
         ports = [5001 + i for i, flow in enumerate(flows) if flow != 'ours']

@@ -7,11 +7,11 @@
  *   send  fi_send to buffers that the other end has posted, so many under way; counted there
  *   read  fi_read of memory that the other end has registered, so many under way
  *
- * What is sent is one buffer, used again and again; each message under way has a place of its own
- * where it comes to, as those of any program that reads them do. (With --one-place all come into
- * one, which then stays in the processor's cache, as fabtests has it unless told otherwise.) Memory
- * of large pages is asked for where the library's pool does so. What came last is compared; with
- * --verify each message is, as it comes: its bytes are read once, the least that any check takes.
+ * The sender uses one buffer again and again. Each message in progress arrives at a place of its
+ * own, as in any program that reads its messages. (With --one-place all arrive at one place, which
+ * then stays in the processor's cache, as fabtests has it unless told otherwise.) Memory of large
+ * pages is asked for where the library's pool does so. The last message is compared; with --verify
+ * each message is compared as it arrives: its bytes are read once, the least that any check takes.
  */
 #include <getopt.h>
 #include <inttypes.h>
@@ -50,7 +50,7 @@ struct job {
 	uint64_t size, count, warm_up, depth;
 };
 
-/* What each end tells the other. */
+/* Data that the ends exchange. */
 struct word {
 	uint64_t address, key; /* of what may be read */
 	uint64_t name_len;
@@ -69,7 +69,7 @@ struct end {
 	struct word theirs;
 	struct fi_context2 contexts[DEPTH_MAX]; /* of messages under way, each with its place */
 	uint64_t idle[DEPTH_MAX];		/* a ring of those that are free, so */
-	uint64_t idle_at, n_idle;		/* that all take turns */
+	uint64_t idle_at, n_idle;		/* for all threads to take turns */
 	uint64_t n_places, len;			/* of buffer; bytes */
 	uint8_t *buffer;
 	bool is_wrong; /* a message that came was */
@@ -232,7 +232,7 @@ static bool is_right(const uint8_t *message, uint64_t size)
 	return right;
 }
 
-/* One has ended: its place may be used again. */
+/* A transfer has ended: its place may be used again. */
 static void end_one(struct end *end, const struct job *job, const void *context, bool verify)
 {
 	uint64_t slot = (uint64_t)((const struct fi_context2 *)context - end->contexts);
@@ -259,7 +259,7 @@ static uint64_t ended(struct end *end, const struct job *job, bool verify)
 	return (uint64_t)n;
 }
 
-/* So many of them, some at a time; returns the seconds from the end of the warm-up on. */
+/* Sends n messages, some at a time; returns the seconds from the end of the warm-up on. */
 static double move(struct end *end, const struct job *job, enum action action)
 {
 	uint64_t all = job->warm_up + job->count, begun = 0, done = 0, now_done;

@@ -27,7 +27,7 @@ static const char usage_options[] =
 	"\n"
 	"  --size N,N,...     bytes of a message; A:B:STEP is a range\n"
 	"  --depth, --rate, --gap, --threads, --senders, --partners N,N,...\n"
-	"                     what the test varies, as it says above\n"
+	"                     values of the parameter that the test varies, see above\n"
 	"  --vs NAME,...      peers to compare with, of those below; none\n"
 	"  --backend NAME,... libripc's backends, in this order (default: its own choice)\n"
 	"  --spin US          poll for so long before sleeping, all peers alike (default 0:\n"
@@ -137,7 +137,7 @@ static uint64_t value_most(enum bench_variable variable)
 	}
 }
 
-/* What the test varies; variable: the option that was used. */
+/* The parameter that the test varies; variable: the option that was used. */
 static int parse_values(
 	const char *text, enum bench_variable variable, struct bench_options *options)
 {
@@ -159,7 +159,10 @@ static int parse_values(
 	return 0;
 }
 
-/* May this process run there? What sched_setaffinity() would refuse is found before measuring. */
+/*
+ * May this process run there? A processor that sched_setaffinity() would refuse is found before
+ * measuring.
+ */
 static int can_pin(int cpu)
 {
 	cpu_set_t set;
@@ -378,7 +381,7 @@ int main(int argc, char **argv)
 			return TOOL_USAGE;
 		if (err < 0) {
 			tool_bad_value(PROGRAM, optarg);
-			return usage_error("an option cannot be understood");
+			return usage_error("invalid option");
 		}
 	}
 	if (optind < argc)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * shorts N [single]: sends N short messages of 50 B through shared memory from one context to
- * another of the same process, and receives and frees each. To count instructions; setting up is
- * not in the count:
+ * another of the same process, and receives and frees each. Used for counting instructions; the
+ * setup is not counted:
  *
  *   valgrind --tool=callgrind --toggle-collect=measured --callgrind-out-file=/dev/null \
  *           bench/shorts 20000
@@ -60,7 +60,7 @@ static void exchange(const struct end *from, const struct end *to)
 	ripc_msg_free(msg);
 }
 
-/* What is counted. */
+/* The counted part. */
 __attribute__((noinline)) void measured(const struct end *from, const struct end *to, long n);
 
 void measured(const struct end *from, const struct end *to, long n)

@@ -447,7 +447,7 @@ int main(int argc, char **argv)
 			return 0;
 		}
 		if (option == '?')
-			return usage_error("an option cannot be understood");
+			return usage_error("invalid option");
 		values[option] = optarg ? optarg : "";
 	}
 	depth = values['n'] ? atoi(values['n']) : 1;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Implements cache.h. A file is noted when it is requested, and read when it is requested again:
- * so who goes through a large tree once does not drive out what is in use. A file is taken for the
+ * Implements cache.h. A file is noted when it is requested, and read when it is requested again: so
+ * who goes through a large tree once does not drive out what is in use. A file is taken for the
  * same while device, inode, length, time of change and of status change are; nothing of it is given
  * before all is read and it was still the same after that. As clocks of file systems tick slowly, a
  * file is only read once its last change is some time ago: then another change cannot have the same
- * time. (Who writes through a mapping can escape that, here as everywhere.)
+ * time. (Writes through a mapping escape this check, as in all programs.)
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -111,8 +111,8 @@ static void note(struct cache *cache, const struct stat *stat)
 /* ---- reading ---- */
 
 /*
- * Makes room for a file. What clients hold of files that went is still in use in the pool: beyond
- * half of it nothing is kept, so that there is room for replies.
+ * Makes room for a file. Removed files that clients hold are still in use in the pool: beyond half
+ * of it no file is kept, so that replies have room.
  */
 static int make_room(struct cache *cache, uint64_t len)
 {
@@ -181,7 +181,7 @@ int cache_work(struct cache *cache)
 		left < CACHE_STEP ? (size_t)left : CACHE_STEP, (off_t)cache->n_read);
 	if (got < 0 && errno == EINTR)
 		return 1;
-	if (got <= 0) { /* it became shorter */
+	if (got <= 0) { /* the file became shorter */
 		forget(cache, file);
 		return 0;
 	}
@@ -196,7 +196,7 @@ uint8_t *cache_get(struct cache *cache, int fd, const struct stat *stat, int beg
 	uint64_t len = (uint64_t)stat->st_size;
 	struct cache_file *file;
 
-	/* What it was when it had another length goes in its turn. */
+	/* The version of another length is removed in its turn. */
 	if (len < CACHE_FILE_MIN || len > cache->max_bytes)
 		return NULL;
 	file = find(cache, stat);

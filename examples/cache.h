@@ -13,12 +13,12 @@
 #include <ripc/ripc.h>
 
 #define CACHE_FILES	64
-#define CACHE_FILE_MIN	(1u << 20) /* what is shorter is copied as fast as it is mapped */
+#define CACHE_FILE_MIN	(1u << 20) /* shorter files are copied as fast as they are mapped */
 #define CACHE_STEP	(1u << 20) /* bytes read at a time, so that nobody waits for long */
 #define CACHE_SETTLED_S 2	   /* no file system's clock ticks more slowly (FAT's) */
 
 struct cache_file {
-	struct stat stat; /* what it was when it was requested first */
+	struct stat stat; /* state at the first request */
 	uint8_t *data;	  /* a buffer of the pool; NULL: it was requested once */
 	int whole;	  /* all is there; else it is being read */
 	uint64_t used;	  /* the higher the later; 0: a free place */

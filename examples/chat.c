@@ -27,7 +27,7 @@ struct person {
 	int n_early;
 };
 
-/* What was typed, on its way to one person. */
+/* Typed text on its way to one person. */
 struct line {
 	const struct person *to;
 	int len;
@@ -82,8 +82,8 @@ static void print_line(const struct person *person, const struct ripc_msg *msg)
 }
 
 /*
- * A sender is believed if it is the one that is found under its ID. What it says can arrive before
- * that is known. Returns 1 if the message is kept.
+ * A sender is believed if it is the one that is found under its ID. Its text can arrive before that
+ * is known. Returns 1 if the message is kept.
  */
 static int take_line(struct chat *chat, struct ripc_msg *msg)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the larger examples share of their command lines: a service is given as --id NUMBER
- * (decimal or 0x...) or as --name TEXT, counts may bear a suffix K, M or G, and what an option
- * does not take is named.
+ * The common part of the command lines of the larger examples: a service is given as --id NUMBER
+ * (decimal or 0x...) or as --name TEXT, counts may have a suffix K, M or G, and errors name the
+ * invalid value of an option.
  */
 #ifndef EXAMPLES_COMMAND_LINE_H
 #define EXAMPLES_COMMAND_LINE_H
@@ -83,8 +83,8 @@ static inline int parse_service_name(const char *text, uint64_t *id)
 static inline const char *option_wrong(const char *arg, char text[OPTION_WRONG_MAX])
 {
 	if (!arg)
-		return "an option cannot be understood";
-	snprintf(text, OPTION_WRONG_MAX, "\"%s\" is not what that option takes", arg);
+		return "invalid option";
+	snprintf(text, OPTION_WRONG_MAX, "\"%s\" is not a valid value of this option", arg);
 	return text;
 }
 

@@ -405,7 +405,7 @@ static int fetch_all(
 		status = add_recursive(client, &fetch, options, remote);
 	else
 		status = add_one(&fetch, options, remote);
-	/* What could be listed is fetched even if something else could not be. */
+	/* The listed files are fetched even if other files could not be listed. */
 	err = fileget_fetch_run(&fetch);
 	if (err < 0)
 		status = failed("fetching ended", err);

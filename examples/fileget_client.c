@@ -14,7 +14,7 @@
 #include <time.h>
 #include "fileget.h"
 
-#define TICK_MS 50 /* so often we look for what nothing tells us */
+#define TICK_MS 50 /* interval of checks without events */
 
 enum slot_state {
 	SLOT_FREE,

@@ -19,7 +19,7 @@ struct fileget_file {
 	char *remote, *local; /* local: NULL when the data goes nowhere, or to a stream */
 	uint64_t size, version;
 	uint64_t asked, done; /* bytes */
-	uint64_t most;        /* that the server gives at once; 0: not known */
+	uint64_t most;        /* limit of the server at once; 0: not known */
 	unsigned int n_asked; /* pieces under way, or kept for their turn */
 	int has_size, has_version, ended, failed;
 	struct fileget_output *output;
@@ -260,7 +260,7 @@ static const char *judge(struct fileget_file *file, const struct fileget_piece *
 	if (answer->status != FILE_OK)
 		return file_status_text(answer->status);
 	if (file->has_version && (answer->version != file->version || answer->size != file->size))
-		return "it changed while it was fetched";
+		return "the file changed while it was fetched";
 	file->version = answer->version;
 	file->size = answer->size;
 	file->has_version = file->has_size = 1;

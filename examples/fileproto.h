@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What fileserver and fileget say to each other: the only place that knows these bytes.
+ * The protocol of fileserver and fileget: the only place that knows these bytes.
  *
  * A request has one item, a header and then the path. The reply is a header and, if
  * there are any, a second item with the bytes of the file or of the listing. The reply to a
@@ -86,8 +86,8 @@ static inline const char *file_status_text(unsigned int status)
 		[FILE_NO_FILE] = "not a regular file, or not a directory",
 		[FILE_DENIED] = "the server may not read it",
 		[FILE_TOO_LARGE] = "too large for the server",
-		[FILE_IO_ERROR] = "the server cannot read it",
-		[FILE_CHANGED] = "it changed while it was fetched",
+		[FILE_IO_ERROR] = "the server cannot read the file",
+		[FILE_CHANGED] = "the file changed while it was fetched",
 	};
 
 	return status < FILE_N_STATUS ? texts[status] : "an unknown reply";

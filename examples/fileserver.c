@@ -6,9 +6,9 @@
  *
  * One thread, one loop, one place to wait: the outcome of a reply is never waited for. Each client
  * has a queue, and the clients take turns, so that one with many requests does not keep the others
- * waiting. Replies are memory of this process until their client has freed them. What one client
- * can hold of it is bounded, and becomes less as memory does. A client that holds so much gets an
- * error, and can send its request again.
+ * waiting. Replies are memory of this process until their client has freed them. The memory that
+ * one client can hold is bounded, and shrinks as free memory does. A client that holds so much gets
+ * an error, and can send its request again.
  */
 #include <getopt.h>
 #include <pthread.h>
@@ -20,7 +20,7 @@
 #include "fileserver.h"
 
 #define CLIENT_REQUESTS 1024	    /* waiting, of one client */
-#define CLIENT_ANSWERS	1024	    /* that one client can hold, */
+#define CLIENT_ANSWERS	1024	    /* limit per client, */
 #define CLIENT_BYTES	(64u << 20) /* and their bytes, */
 #define CLIENT_PART	4	    /* and their part of the memory that is left */
 #define BATCH		64   /* requests that are taken before it is the turn of the replies */
@@ -577,7 +577,7 @@ int main(int argc, char **argv)
 			return usage_error(option_wrong(optarg, what));
 	}
 	if (optind != argc - 1)
-		return usage_error("which directory?");
+		return usage_error("a directory is needed");
 	if (options.id == 0)
 		return usage_error("--id or --name is needed");
 	options.dir = argv[optind];

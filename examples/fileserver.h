@@ -79,7 +79,7 @@ struct answer {
 	uint64_t offset; /* of the data in its file */
 	int in_place;	 /* the receiver reads where it is what it is given: it shares memory */
 	int is_cached;	 /* the data is memory of the cache */
-	int is_kept;	 /* it is a buffer that is given again */
+	int is_kept;	 /* a buffer that is transferred again */
 };
 
 /*

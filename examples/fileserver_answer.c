@@ -3,8 +3,8 @@
  * The replies of fileserver; see fileserver.h. All data is given (RIPC_GIVE): on this host its
  * receiver reads it where it is. Files that the cache has are given as they are. Pieces of others
  * are read into a few buffers that are given again once everybody has freed them, which is faster
- * than to take, and to map, new memory for each. Who is given a piece can see the whole buffer, and
- * so what it held for another client: it could have requested that as well.
+ * than to take, and to map, new memory for each. The receiver of a piece can see the whole buffer,
+ * with the earlier data of another client: it could have requested that data as well.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -142,7 +142,7 @@ static enum file_status read_piece(const struct answer *answer, const struct tre
 									      : FILE_CHANGED;
 }
 
-/* Who reads it where it is can have at once all that is there, as that costs the same. */
+/* A client that reads in place can have all data at once, at the same cost. */
 static uint64_t piece_most(const struct answer *answer, int is_cached)
 {
 	return is_cached && answer->in_place ? FILE_PIECE_MAX : PIECE_BYTES;

@@ -16,7 +16,7 @@ int main(int argc, char **argv)
 		.to = ripc_id_from_name("hello"),
 		.items = &item,
 		.n_items = 1,
-		.flags = RIPC_IDEMPOTENT, /* to be greeted twice does no harm */
+		.flags = RIPC_IDEMPOTENT, /* a second greeting does no harm */
 		.timeout_ms = 2000,	  /* also for a server that starts only now */
 	};
 	struct ripc_context *ctx = NULL;

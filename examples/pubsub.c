@@ -128,6 +128,6 @@ int main(int argc, char **argv)
 		status = publish(ctx, svc, argv[argc - 1], surely);
 	else
 		status = subscribe(svc, argv + 2, argc - 2);
-	ripc_close(ctx, TIMEOUT_MS); /* what is under way gets there */
+	ripc_close(ctx, TIMEOUT_MS); /* messages in progress arrive first */
 	return status;
 }

@@ -3,9 +3,9 @@
  * store_client: sends requests to a store_server; see storeproto.h. A value comes into a return
  * buffer: memory that the client has lent for it, into which the network writes where it can.
  *
- * To ping and to get can be repeated without harm, and is, until the deadline, also of a server
- * that takes the place of one that ended. To set may not: it could undo what another client has
- * set since. So a set can end without knowing what became of it, and the client says that.
+ * The requests ping and get can be repeated without harm, and are, until the deadline, also with a
+ * server that replaces an ended one. A set is not repeated: it could undo a later set of another
+ * client. A set can therefore end with an unknown outcome, and the client reports that.
  */
 #include <getopt.h>
 #include <stdio.h>
@@ -50,7 +50,7 @@ static int usage_error(const char *what)
 static const char *error_text(int err, enum ripc_outcome asked)
 {
 	if (asked == RIPC_UNKNOWN)
-		return "it is unknown whether the server had the request";
+		return "unknown whether the server received the request";
 	if (asked != RIPC_DELIVERED)
 		return ripc_strerror(err);
 	switch (err) {

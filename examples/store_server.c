@@ -16,7 +16,7 @@
 #include "storeproto.h"
 
 #define MEMORY_BYTES (256u << 20)
-#define VALUE_MORE   128 /* what a value counts beyond its bytes */
+#define VALUE_MORE   128 /* overhead of a value beyond its bytes */
 #define SWEEP_MOST   16	 /* leaving values that are looked at each time */
 
 struct value {
@@ -372,7 +372,7 @@ int main(int argc, char **argv)
 			return usage_error(option_wrong(optarg, what));
 	}
 	if (optind != argc)
-		return usage_error("it takes options only");
+		return usage_error("no argument is allowed");
 	status = run(&store, &options);
 	free_all(&store);
 	return status;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What store_client and store_server say to each other: the only place that knows these bytes.
+ * The protocol of store_client and store_server: the only place that knows these bytes.
  *
  * A request has one item, or, to set a value, two: the header with the key, and the value.
  *

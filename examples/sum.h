@@ -7,13 +7,13 @@
 #include <string.h>
 
 #define SUM_BLOCK 1024u /* bytes */
-#define SUM_AHEAD 4096	/* so far ahead it is prefetched; beyond the end that is harmless */
+#define SUM_AHEAD 4096	/* distance of the prefetch, harmless beyond the end */
 
 #ifdef __SSE2__
 
 #include <emmintrin.h>
 
-/* Of one block. The processor has an instruction for it, so that memory is what limits it. */
+/* Sums one block. The processor has an instruction for this, so that memory is the limit. */
 static inline uint64_t sum_block(const uint8_t *data)
 {
 	const __m128i zero = _mm_setzero_si128(), *at = (const __m128i *)data;
@@ -33,7 +33,7 @@ static inline uint64_t sum_block(const uint8_t *data)
 
 #else
 
-/* Of one block, a word at a time, in lanes of 16 bits, which have room for 128 words. */
+/* Sums one block, a word at a time, in lanes of 16 bits, which have room for 128 words. */
 static inline uint64_t sum_block(const uint8_t *data)
 {
 	const uint64_t lanes = 0x00ff00ff00ff00ff;

@@ -20,7 +20,7 @@ int tool_parse_number(const char *text, uint64_t least, uint64_t most, uint64_t 
 		return -EINVAL;
 	errno = 0;
 	number = strtoull(text, &end, is_hex ? 16 : 10);
-	/* Of a bare "0x" it takes the 0 and leaves the x. */
+	/* In a bare "0x" the parser takes the 0 and leaves the x. */
 	if (errno == ERANGE)
 		return -ERANGE;
 	if (errno != 0 || *end != '\0')
@@ -160,7 +160,7 @@ double tool_median(const double *sorted, size_t n)
 
 double tool_percentile(const double *sorted, size_t n, double fraction)
 {
-	/* What a processor keeps beyond a double would count as a rank more. */
+	/* Extra precision of a processor beyond a double would count as one more rank. */
 	volatile double share = fraction * (double)n;
 	size_t rank = (size_t)share;
 
@@ -190,7 +190,7 @@ void tool_json_string(FILE *stream, const char *text)
 void tool_bad_value(const char *program, const char *arg)
 {
 	if (arg)
-		fprintf(stderr, "%s: \"%s\" is not what that option takes\n", program, arg);
+		fprintf(stderr, "%s: \"%s\" is not a valid value of this option\n", program, arg);
 }
 
 int tool_failed(const char *program, const char *what, int err)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the command line tools share: reading arguments, statistics, time, and JSON. Functions
- * that can fail return 0 or a negative errno and leave outputs untouched.
+ * Functions shared by the command line tools: reading arguments, statistics, time, and JSON.
+ * Functions that can fail return 0 or a negative errno and leave outputs untouched.
  */
 #ifndef TOOLS_COMMON_H
 #define TOOLS_COMMON_H
@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* What the exit statuses mean, everywhere. */
+/* The meaning of the exit statuses, everywhere. */
 enum tool_status { TOOL_OK, TOOL_FAILED, TOOL_USAGE };
 
 /* A whole unsigned number, decimal or 0x..., between least and most. */

@@ -18,16 +18,16 @@ static const char usage_text[] =
 	"       ripc key new|show|grant|revoke|rotate ...\n"
 	"       ripc --version | --help\n"
 	"\n"
-	"  doctor   what can be used on this host, why the rest cannot, what to do about it\n"
-	"  ls       the services that can be found\n"
+	"  doctor   usable backends of this host, why the others are not, and remedies\n"
+	"  ls       all services that can be found\n"
 	"  ping     round trips to a service's library, and the path they take\n"
-	"  top      what the contexts of this user do: rates, memory, drops, partners\n"
+	"  top      activity of this user's contexts: rates, memory, drops, partners\n"
 	"  metrics  the same for Prometheus (OpenMetrics)\n"
 	"  id       the ID of a service, or of a group, by its name\n"
-	"  key      keys: all is sealed, and only programs that have them are let in\n"
+	"  key      keys: encrypt all traffic, and admit only programs with keys\n"
 	"\n"
-	"A service is a number, decimal or 0x..., or else a name. \"ripc COMMAND --help\" says\n"
-	"more. Exit status: 0 success, 1 failure, 2 usage.\n";
+	"A service is a number, decimal or 0x..., or else a name. \"ripc COMMAND --help\"\n"
+	"prints details. Exit status: 0 success, 1 failure, 2 usage.\n";
 
 static const char id_usage[] = "usage: ripc id [--group] NAME\n"
 			       "\n"
@@ -63,9 +63,9 @@ int ripc_id_main(int argc, char **argv)
 	if (argc == 3 && strcmp(argv[1], "--group") == 0)
 		id_of = ripc_group_from_name;
 	else if (argc != 2)
-		return usage_error(id_usage, "one name is needed");
+		return usage_error(id_usage, "exactly one name is needed");
 	if (argv[argc - 1][0] == '\0')
-		return usage_error(id_usage, "one name is needed");
+		return usage_error(id_usage, "exactly one name is needed");
 	printf("0x%016" PRIx64 "\n", id_of(argv[argc - 1]));
 	return TOOL_OK;
 }
@@ -76,7 +76,7 @@ int main(int argc, char **argv)
 	int status;
 
 	if (argc < 2)
-		return usage_error(usage_text, "which command?");
+		return usage_error(usage_text, "no command given");
 	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
 		fputs(usage_text, stdout);
 		return TOOL_OK;
@@ -93,5 +93,5 @@ int main(int argc, char **argv)
 		/* A full disk or a closed pipe is not a success. */
 		return fflush(stdout) == 0 || status ? status : TOOL_FAILED;
 	}
-	return usage_error(usage_text, "no such command");
+	return usage_error(usage_text, "unknown command");
 }

@@ -15,16 +15,16 @@
 #define RECEIVE_BUFFER_GOOD (4u << 20)
 #define MEMLOCK_GOOD	    (64u << 20)
 #define DESCRIPTORS_GOOD    1024
-/* What docs/guarantees.md says, and tests/unit/core/engine/test_descriptor.c shows. */
+/* Limits from docs/guarantees.md, shown by tests/unit/core/engine/test_descriptor.c. */
 #define DESCRIPTORS_CONTEXT 20
 #define DESCRIPTORS_PARTNER 6
 
 static const char usage_text[] =
 	"usage: ripc doctor [--json]\n"
 	"\n"
-	"Tells what can be used on this host, why the rest cannot, and what to do about it.\n"
+	"Reports what can be used on this host, why the rest cannot, and what to do about it.\n"
 	"Exit status: 0 if there is a usable backend and a usable way to find services, and the\n"
-	"environment can be understood; else no program can open a context.\n";
+	"environment is valid; otherwise no program can open a context.\n";
 
 /* One line of the report. */
 struct finding {
@@ -80,14 +80,14 @@ static void put_first(struct report *report)
 	*to = last;
 }
 
-/* What ripc_open() would refuse to start with; the rest of what is said is passed on. */
+/* Takes errors of ripc_open() as findings; other log messages are passed on. */
 static void take_log(void *arg, int level, const char *text)
 {
 	const struct ripc_finding finding = {
 		.kind = "configuration",
 		.name = "environment",
 		.detail = text,
-		.remedy = "correct this: no context can be opened until then",
+		.remedy = "correct this setting: until then no context can be opened",
 	};
 
 	if (level != RIPC_LOG_ERROR) {
@@ -114,7 +114,7 @@ static void free_report(struct report *report)
 
 /* ---- what surrounds the library ---- */
 
-/* What libfabric heeds, if it is set. */
+/* Environment variables that libfabric reads, if they are set. */
 static void add_libfabric(struct report *report)
 {
 	static const char *const names[] = {
@@ -173,7 +173,7 @@ static void add_receive_buffer(struct report *report)
 	uint64_t bytes;
 
 	if (read_sysctl("/proc/sys/net/core/rmem_max", &bytes) < 0) {
-		finding.detail = "cannot be read here (a network namespace or a sandbox)";
+		finding.detail = "cannot be read (in a network namespace or a sandbox)";
 		add(report, &finding);
 		return;
 	}
@@ -208,7 +208,7 @@ static void add_limit(
 	add(report, &finding);
 }
 
-/* What RLIMIT_NOFILE is to be compared with, and how far it goes. */
+/* Compares RLIMIT_NOFILE with the needs of contexts. */
 static void add_descriptors(struct report *report)
 {
 	char detail[256];
@@ -225,8 +225,8 @@ static void add_descriptors(struct report *report)
 	getrlimit(RLIMIT_NOFILE, &limit);
 	left = limit.rlim_cur > DESCRIPTORS_CONTEXT ? limit.rlim_cur - DESCRIPTORS_CONTEXT : 0;
 	snprintf(detail, sizeof(detail), "a context takes up to %d, each service 1 (2 with "
-		"ripc_service_fd()), each context of this host that it is in touch with up to "
-		"%d, until a minute of silence: RLIMIT_NOFILE is enough for %" PRIu64 " of these",
+		"ripc_service_fd()), each connected context of this host up to %d, until it is "
+		"idle for a minute: RLIMIT_NOFILE is enough for %" PRIu64 " of these",
 		DESCRIPTORS_CONTEXT, DESCRIPTORS_PARTNER, left / DESCRIPTORS_PARTNER);
 	add(report, &finding);
 }
@@ -238,10 +238,10 @@ static void add_ports(struct report *report)
 		.kind = "limit",
 		.name = "firewall",
 		.usable = -1,
-		.detail = "between hosts: UDP port 15511 (resolver.port), to which others send "
-			"queries and from which responses come, also to multicast, which a "
-			"firewall that only admits replies drops; and for messages the UDP port "
-			"of each program: any, or that of option udp.port",
+		.detail = "between hosts: queries are sent to UDP port 15511 (resolver.port), and "
+			"responses from it; a firewall that only admits replies drops the "
+			"responses to multicast queries. Messages use the UDP port of each "
+			"program: any, or that of option udp.port",
 		.remedy = "",
 	};
 
@@ -258,7 +258,7 @@ static void add_limits(struct report *report)
 	add_descriptors(report);
 	add_ports(report);
 	add_limit(report, RLIMIT_FSIZE, "RLIMIT_FSIZE", UINT64_MAX,
-		"longer memory cannot be shared, and is copied: ulimit -f unlimited, or "
+		"memory above this length cannot be shared and is copied: ulimit -f unlimited, or "
 		"LimitFSIZE= in systemd");
 }
 
@@ -270,8 +270,8 @@ static void add_taken_name(void *report, const char *name, unsigned int uid)
 		.name = "taken",
 		.usable = -1,
 		.detail = detail,
-		.remedy = "end that process (as root, \"ss -xap\" shows it by this name): whoever "
-			"asks for that service here waits for it",
+		.remedy = "end that process (as root, \"ss -xap\" shows it by this name): queries "
+			"of this host for that service wait for it",
 	};
 
 	snprintf(detail, sizeof(detail),
@@ -291,8 +291,8 @@ static void print_table(const struct report *report)
 	const struct finding *finding;
 	size_t i;
 
-	puts("Of what is usable the first that both ends have is taken; \"ripc ping\" says for a\n"
-	     "service which one that is, and why none of the others.\n");
+	puts("The first usable backend that both ends have is used; \"ripc ping\" shows the one in "
+	     "use\nfor a service, and why the others are not.\n");
 	for (i = 0; i < report->n; i++) {
 		finding = &report->findings[i];
 		if (i == 0 || strcmp(finding->kind, report->findings[i - 1].kind) != 0)
@@ -348,10 +348,10 @@ static int examine(int json)
 
 	if (report.no_memory)
 		err = -ENOMEM;
-	/* What cannot be understood is among the findings. */
+	/* Invalid settings are among the findings. */
 	if (err < 0 && err != -EINVAL) {
 		free_report(&report);
-		return tool_failed(PROGRAM, "cannot look", err);
+		return tool_failed(PROGRAM, "cannot inspect this host", err);
 	}
 	add_environment(&report);
 	add_libfabric(&report);
@@ -361,7 +361,7 @@ static int examine(int json)
 	if (!err && has_usable(&report, "backend") && has_usable(&report, "resolver"))
 		status = TOOL_OK;
 	if (report.no_memory)
-		status = tool_failed(PROGRAM, "cannot report", -ENOMEM);
+		status = tool_failed(PROGRAM, "cannot print the report", -ENOMEM);
 	else if (json)
 		print_json(&report);
 	else
@@ -385,10 +385,10 @@ int ripc_doctor_main(int argc, char **argv)
 			return TOOL_OK;
 		}
 		if (option != 'j')
-			return usage_error(usage_text, "an option cannot be understood");
+			return usage_error(usage_text, "invalid option");
 		json = 1;
 	}
 	if (optind < argc)
-		return usage_error(usage_text, "no argument is needed");
+		return usage_error(usage_text, "no argument is allowed");
 	return examine(json);
 }

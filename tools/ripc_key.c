@@ -18,20 +18,20 @@ static const char usage_text[] =
 	"       ripc key revoke [--dir DIR] KEY\n"
 	"       ripc key rotate begin|use|end [DIR]\n"
 	"\n"
-	"  new    makes a directory of keys: with a secret of its own, or, with --like, that of\n"
-	"         DIR, so that programs with either understand each other; with --authority also\n"
-	"         keys of an authority, which grants capabilities: without them a key may\n"
+	"  new    makes a directory of keys: with a new secret, or, with --like, the secret of\n"
+	"         DIR, for programs of the same deployment; with --authority also the keys of\n"
+	"         an authority, which grants capabilities: a key without capabilities may\n"
 	"         then do nothing\n"
-	"  show   whose keys these are, what their holder may, until when\n"
-	"  grant  prints capabilities for the holder of KEY (its file \"public\"): they are lines\n"
-	"         for the holder's file \"capabilities\". NAME * is any service. TIME: 30d, 12h,\n"
-	"         600s\n"
-	"  revoke programs with DIR refuse the holder of KEY, within a minute\n"
-	"  rotate replaces the secret, while programs run. begin makes DIR/secret.next, to be\n"
-	"         copied to all members; use, on each host, when all have it; end, on each\n"
-	"         host, when all use it. Programs look once a minute; show tells the step\n"
+	"  show   prints fingerprint, authority and capabilities of the keys\n"
+	"  grant  prints capabilities for the owner of KEY (its file \"public\"), which appends\n"
+	"         these lines to its file \"capabilities\". NAME * is any service. TIME: 30d,\n"
+	"         12h, 600s\n"
+	"  revoke makes programs with DIR refuse the owner of KEY, within a minute\n"
+	"  rotate replaces the secret while programs run. begin makes DIR/secret.next: copy it\n"
+	"         to all hosts. When all have it, run use on each host; when all use it, run\n"
+	"         end on each host. Programs check once a minute; show prints the step\n"
 	"\n"
-	"Without DIR it is the one that RIPC_KEYS names.\n";
+	"DIR defaults to the directory in RIPC_KEYS.\n";
 
 static int fail(const char *why)
 {
@@ -47,7 +47,7 @@ static const char *dir_or_default(const char *dir)
 static int new_main(int argc, char **argv)
 {
 	const char *dir = NULL, *like = NULL;
-	char why[RIPC_KEYS_WHY] = "what was asked for makes no sense";
+	char why[RIPC_KEYS_WHY] = "invalid request";
 	uint32_t flags = 0;
 
 	for (int i = 1; i < argc; i++) {
@@ -58,12 +58,12 @@ static int new_main(int argc, char **argv)
 		else if (argv[i][0] != '-' && !dir)
 			dir = argv[i];
 		else
-			return usage_error(usage_text, "what is that?");
+			return usage_error(usage_text, "unexpected argument");
 	}
 	dir = dir_or_default(dir);
 	if (!dir || !*dir || (like && flags))
-		return usage_error(usage_text, dir ? "either --like or --authority" :
-			"which directory?");
+		return usage_error(usage_text, dir ? "--like and --authority exclude each other" :
+			"a directory is needed (argument or RIPC_KEYS)");
 	if (ripc_keys_new(dir, like, flags, why))
 		return fail(why);
 	if (flags & RIPC_KEYS_AUTHORITY)
@@ -87,7 +87,7 @@ static int show_main(int argc, char **argv)
 	char why[RIPC_KEYS_WHY] = "";
 
 	if (argc > 2 || !dir || !*dir)
-		return usage_error(usage_text, "which directory?");
+		return usage_error(usage_text, "a directory is needed (argument or RIPC_KEYS)");
 	return ripc_keys_show(dir, print_line, NULL, why) ? fail(why) : TOOL_OK;
 }
 
@@ -142,23 +142,25 @@ static int grant_main(int argc, char **argv)
 	uint64_t for_s;
 
 	if (grants_parse(&granting, argc, argv))
-		return usage_error(usage_text, "--be or --send (8 in all), --for, and one KEY");
+		return usage_error(usage_text, "needed: --be or --send (at most 8 in all), --for, "
+			"and one KEY");
 	for_s = seconds_of(granting.time);
 	if (!for_s) {
-		fprintf(stderr, "%s: key: --for \"%s\" is no time: write days, hours or seconds, "
-			"as 30d, 12h or 600s; 36500d is the longest\n", PROGRAM, granting.time);
+		fprintf(stderr, "%s: key: --for \"%s\" is not a duration: write days, hours or "
+			"seconds, as 30d, 12h or 600s; 36500d is the "
+			"longest\n", PROGRAM, granting.time);
 		return TOOL_USAGE;
 	}
 	dir = dir_or_default(granting.dir);
 	if (!dir || !*dir)
-		return usage_error(usage_text, "which directory?");
+		return usage_error(usage_text, "a directory is needed (argument or RIPC_KEYS)");
 	for (int i = 0; i < granting.n; i++) {
 		struct ripc_grant grant = {.size = sizeof(grant), .key = granting.key,
 			.what = granting.what[i], .until_s = (uint64_t)time(NULL) + for_s};
 
 		if (strcmp(granting.names[i], "*") != 0 &&
 				tool_parse_service(granting.names[i], &grant.id))
-			return usage_error(usage_text, "that is no service");
+			return usage_error(usage_text, "not a service ID or name");
 		if (ripc_keys_grant(dir, &grant, texts[i], why))
 			return fail(why);
 	}
@@ -170,7 +172,7 @@ static int grant_main(int argc, char **argv)
 static int revoke_main(int argc, char **argv)
 {
 	const char *dir = NULL, *key = NULL;
-	char why[RIPC_KEYS_WHY] = "what was asked for makes no sense";
+	char why[RIPC_KEYS_WHY] = "invalid request";
 
 	for (int i = 1; i < argc; i++) {
 		if (strcmp(argv[i], "--dir") == 0 && i + 1 < argc)
@@ -178,18 +180,19 @@ static int revoke_main(int argc, char **argv)
 		else if (argv[i][0] != '-' && !key)
 			key = argv[i];
 		else
-			return usage_error(usage_text, "what is that?");
+			return usage_error(usage_text, "unexpected argument");
 	}
 	dir = dir_or_default(dir);
 	if (!key || !dir || !*dir)
-		return usage_error(usage_text, key ? "which directory?" : "which key?");
+		return usage_error(usage_text, key ? "a directory is needed (argument or "
+			"RIPC_KEYS)" : "a key is needed");
 	return ripc_keys_revoke(dir, key, why) ? fail(why) : TOOL_OK;
 }
 
 /* A step that was done before does no harm. */
 static int rotate(const char *dir, uint32_t step)
 {
-	char why[RIPC_KEYS_WHY] = "what was asked for makes no sense";
+	char why[RIPC_KEYS_WHY] = "invalid request";
 	int error = ripc_keys_rotate(dir, step, why);
 
 	if (error == -EALREADY)
@@ -206,7 +209,8 @@ static int rotate_main(int argc, char **argv)
 		if (strcmp(argv[1], steps[i]) == 0)
 			return rotate(dir, RIPC_ROTATE_BEGIN + i);
 	}
-	return usage_error(usage_text, "begin, use or end, and which directory?");
+	return usage_error(usage_text, "needed: begin, use or end, and a directory (argument or "
+		"RIPC_KEYS)");
 }
 
 int ripc_key_main(int argc, char **argv)
@@ -225,5 +229,5 @@ int ripc_key_main(int argc, char **argv)
 		return revoke_main(argc - 1, argv + 1);
 	if (argc > 1 && strcmp(argv[1], "rotate") == 0)
 		return rotate_main(argc - 1, argv + 1);
-	return usage_error(usage_text, "new, show, grant, revoke or rotate?");
+	return usage_error(usage_text, "needed: new, show, grant, revoke or rotate");
 }

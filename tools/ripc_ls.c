@@ -14,11 +14,11 @@ static const char usage_text[] =
 	"usage: ripc ls [--json] [--timeout MS]\n"
 	"\n"
 	"Lists the services that can be found: ID, incarnation, whether on this host, address.\n"
-	"Of a group each member on this host is a line; members on other hosts are not listed.\n"
-	"Services of other users on this host, and hosts that cannot be asked, stay unseen.\n"
-	"It looks on as long as it goes on finding more.\n"
+	"Each member of a group on this host has a line; members on other hosts are not listed.\n"
+	"Services of other users on this host, and hosts that queries do not reach, are not\n"
+	"found. The search continues while it finds more.\n"
 	"\n"
-	"  --timeout MS   how long to look at least (default 500)\n"
+	"  --timeout MS   shortest time of the search (default 500)\n"
 	"  --json         one JSON object per service\n";
 
 struct services {
@@ -56,7 +56,7 @@ static int compare_services(const void *a, const void *b)
 		return left->id < right->id ? -1 : 1;
 	if (left->incarnation != right->incarnation)
 		return left->incarnation < right->incarnation ? -1 : 1;
-	/* What is known of this host comes first, and is what is shown. */
+	/* Records of this host arrive first, and are shown. */
 	return right->local - left->local;
 }
 
@@ -155,7 +155,7 @@ static int list_services(int timeout_ms, int json)
 	else if (err >= 0)
 		print_table(&services);
 	free(services.list);
-	return err < 0 ? tool_failed(PROGRAM, "cannot look for services", err) : TOOL_OK;
+	return err < 0 ? tool_failed(PROGRAM, "cannot search for services", err) : TOOL_OK;
 }
 
 int ripc_ls_main(int argc, char **argv)
@@ -179,10 +179,10 @@ int ripc_ls_main(int argc, char **argv)
 		} else if (option != 't' ||
 				tool_parse_number(optarg, 1, 3600000, &timeout_ms) < 0) {
 			tool_bad_value(PROGRAM, optarg);
-			return usage_error(usage_text, "an option cannot be understood");
+			return usage_error(usage_text, "invalid option");
 		}
 	}
 	if (optind < argc)
-		return usage_error(usage_text, "no argument is needed");
+		return usage_error(usage_text, "no argument is allowed");
 	return list_services((int)timeout_ms, json);
 }

@@ -13,10 +13,11 @@
 static const char usage_text[] =
 	"usage: ripc metrics [--listen [HOST:]PORT]\n"
 	"\n"
-	"Tells of all contexts of this user on this host (root: of all users) as OpenMetrics.\n"
-	"Without --listen it prints them once. Whoever can connect can read.\n"
+	"Prints metrics of all contexts of this user on this host (root: of all users) in the\n"
+	"OpenMetrics format: once, or with --listen for each request. Every client that can\n"
+	"connect can read them.\n"
 	"\n"
-	"  --listen [HOST:]PORT   answers http://HOST:PORT/metrics; without HOST 127.0.0.1\n";
+	"  --listen [HOST:]PORT   serves http://HOST:PORT/metrics; HOST defaults to 127.0.0.1\n";
 
 static int print_all(void *arg, FILE *to)
 {
@@ -39,7 +40,7 @@ static int serve(struct look *look, const char *where)
 	fflush(stdout);
 	error = http_serve(fd, print_all, look);
 	close(fd);
-	return tool_failed(PROGRAM, "cannot answer", error);
+	return tool_failed(PROGRAM, "cannot serve metrics", error);
 }
 
 int ripc_metrics_main(int argc, char **argv)
@@ -59,14 +60,14 @@ int ripc_metrics_main(int argc, char **argv)
 			return TOOL_OK;
 		}
 		if (option != 'l')
-			return usage_error(usage_text, "an option cannot be understood");
+			return usage_error(usage_text, "invalid option");
 		where = optarg;
 	}
 	if (optind < argc)
-		return usage_error(usage_text, "no argument is needed");
+		return usage_error(usage_text, "no argument is allowed");
 	if (where)
 		return serve(&look, where);
 	error = print_all(&look, stdout);
 	look_end(&look);
-	return error ? tool_failed(PROGRAM, "cannot look at contexts", error) : TOOL_OK;
+	return error ? tool_failed(PROGRAM, "cannot read contexts", error) : TOOL_OK;
 }

@@ -48,7 +48,7 @@ static void look_at(const struct search *search, struct nlmsghdr *message)
 	char name[NAME_MAX_LEN + 1] = "";
 
 	if (of->udiag_type != SOCK_DGRAM && of->udiag_state == TCP_ESTABLISHED)
-		return; /* one that was accepted has its listener's name */
+		return; /* an accepted socket has its listener's name */
 	for (; RTA_OK(attribute, left); attribute = RTA_NEXT(attribute, left)) {
 		len = RTA_PAYLOAD(attribute);
 		if (attribute->rta_type == ATTRIBUTE_UID && len == sizeof(uid))

@@ -14,14 +14,14 @@
 static const char usage_text[] =
 	"usage: ripc ping ID|NAME [-c COUNT] [-i MS] [--timeout MS] [--json]\n"
 	"\n"
-	"Measures round trips to the library that holds the service; its program takes no part.\n"
+	"Measures round trips to the library of the service; its program is not involved.\n"
 	"\n"
 	"  -c COUNT       how many (default 10)\n"
 	"  -i MS          pause between them (default 100; 0: none)\n"
-	"  --timeout MS   wait so long for an answer, and to find the service (default 2000)\n"
+	"  --timeout MS   longest wait for a reply, and for finding the service (default 2000)\n"
 	"  --json         one JSON object\n"
 	"\n"
-	"Exit status: 0 if at least one answer came.\n";
+	"Exit status: 0 if at least one reply arrived.\n";
 
 struct ping {
 	const char *name; /* as it was given */
@@ -47,9 +47,9 @@ static const char *why(int err)
 {
 	switch (err) {
 	case -ENOENT:
-		return "it has ended, and nobody else has that service";
+		return "the service has ended, and no other has its ID";
 	case -ETIMEDOUT:
-		return "no answer in time";
+		return "no reply in time";
 	default:
 		return ripc_strerror(err);
 	}
@@ -122,10 +122,10 @@ static void print_text(const struct ping *ping, const struct ripc_path *path)
 			path->backend, path->bulk, path->address, path->short_max_bytes,
 			path->datagram_bytes);
 	if (path && path->others[0])
-		printf("not taken: %s\n", path->others);
+		printf("not used: %s\n", path->others);
 }
 
-/* It was found, but nothing came back. */
+/* The service was found, but did not respond. */
 static int silent(const struct ping *ping, const struct ripc_path *path)
 {
 	bool is_udp = path && strcmp(path->backend, "udp") == 0;
@@ -137,10 +137,10 @@ static int silent(const struct ping *ping, const struct ripc_path *path)
 		return TOOL_FAILED;
 	}
 	fprintf(stderr,
-		"%s: %s: it was found, but nothing came back from %s by UDP: a firewall of that "
-		"host, of this one or between them drops it, or the process is stopped. Finding "
-		"needs UDP port 15511, messages need the port of each program: let all UDP ports "
-		"pass, or choose a port (RIPC_OPTIONS=udp.port=NUMBER) and let that pass\n",
+		"%s: %s: found, but no response from %s over UDP: a firewall on either host or "
+		"between them drops the packets, or the process is stopped. Discovery needs UDP "
+		"port 15511, messages need the port of each program: open all UDP ports, or choose "
+		"a port (RIPC_OPTIONS=udp.port=NUMBER) and open that port\n",
 		PROGRAM, ping->name, path->address);
 	return TOOL_FAILED;
 }
@@ -168,25 +168,27 @@ static int not_found(const struct ping *ping, int err)
 
 	if (tool_foreign_user(ping->id, &user))
 		fprintf(stderr,
-			"%s: %s: another user (uid %u) of this host has it, and it was not found "
-			"by the network: let multicast pass, or set RIPC_PEERS=127.0.0.1\n",
+			"%s: %s: a process of another user (uid %u) of this host has this service, "
+			"and it was not found by the network: let multicast pass, or set "
+			"RIPC_PEERS=127.0.0.1\n",
 			PROGRAM, ping->name, user);
 	else if (tool_foreign_namespace(ping->id, &pid))
 		fprintf(stderr,
-			"%s: %s: in another network namespace of this host it is there (that of "
-			"process %d), but no query from here was answered: join the two "
-			"networks, set RIPC_PEERS to an address of that one, or run \"nsenter -t "
-			"%d -n ripc ping ...\"\n",
+			"%s: %s: the service is in another network namespace of this host (that of "
+			"process %d), but did not respond to queries: connect the two namespaces, "
+			"set RIPC_PEERS to an address of that namespace, or run \"nsenter -t %d -n "
+			"ripc ping ...\"\n",
 			PROGRAM, ping->name, (int)pid, (int)pid);
 	else if (err == -ENOENT || err == -ETIMEDOUT)
 		fprintf(stderr,
-			"%s: %s: %s. On another host it is not found if multicast does not pass "
-			"(set RIPC_PEERS), or if a firewall of either host drops UDP port 15511: "
-			"let it in there, and here let in what comes from that port, which a "
-			"firewall that only admits replies drops after multicast\n",
-			PROGRAM, ping->name, err == -ENOENT ? "nobody has that service: start it, "
-			"or see \"ripc ls\"" : "not found in time: its process is silent, or needs "
-			"longer (--timeout)");
+			"%s: %s: %s. A service on another host is not found if multicast does not "
+			"pass (set RIPC_PEERS), or if a firewall of either host drops UDP port "
+			"15511: the other host must admit packets to that port, and this host "
+			"packets from it, which a firewall that only admits replies drops after "
+			"multicast\n",
+			PROGRAM, ping->name, err == -ENOENT ? "service not found: start it, or see "
+			"\"ripc ls\"" : "service not found in time: its process does not respond, "
+			"or needs longer (--timeout)");
 	else
 		return tool_failed(PROGRAM, ping->name, err);
 	return TOOL_FAILED;
@@ -272,16 +274,16 @@ int ripc_ping_main(int argc, char **argv)
 		}
 		if (parse_option(option, optarg, &ping) < 0) {
 			tool_bad_value(PROGRAM, optarg);
-			return usage_error(usage_text, "an option cannot be understood");
+			return usage_error(usage_text, "invalid option");
 		}
 	}
 	if (optind != argc - 1)
-		return usage_error(usage_text, "which service?");
+		return usage_error(usage_text, "a service is needed");
 	ping.name = argv[optind];
 	if (tool_parse_service(ping.name, &ping.id) < 0)
-		return usage_error(usage_text, "that cannot be a service");
+		return usage_error(usage_text, "not a service ID or name");
 	if (tool_is_group(ping.id))
-		return usage_error(usage_text, "that is a group: ping a member by its own ID, "
-			"which \"ripc top\" tells on the member's host");
+		return usage_error(usage_text, "the ID is that of a group: ping a member by its "
+			"own ID, which \"ripc top\" shows on the member's host");
 	return run(&ping);
 }

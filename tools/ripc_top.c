@@ -19,14 +19,14 @@
 static const char usage_text[] =
 	"usage: ripc top [--json] [--once] [--interval MS]\n"
 	"\n"
-	"Shows all contexts of this user on this host (root: of all users): rates, memory, what\n"
-	"was dropped and why, services, and partners with path, round trip and window. Ends\n"
-	"with q.\n"
+	"Shows all contexts of this user on this host (root: of all users): rates, memory,\n"
+	"drops by cause, services, and partners with path, round trip and window. Press q to\n"
+	"quit.\n"
 	"\n"
-	"  --once          one look, without rates, and no more; with --interval a second look\n"
-	"                  after that time, which is shown with its rates\n"
-	"  --interval MS   from one look to the next (default 1000)\n"
-	"  --json          one JSON object per context and look\n";
+	"  --once          print one sample, without rates, and exit; with --interval, print a\n"
+	"                  second sample after that time instead, with rates\n"
+	"  --interval MS   time between samples (default 1000)\n"
+	"  --json          one JSON object per context and sample\n";
 
 struct top {
 	struct look look;
@@ -119,7 +119,7 @@ static int run(struct top *top)
 	} while (!error && !top->once && pause_for_keys(top));
 	keys_close(top);
 	look_end(&top->look);
-	return error ? tool_failed(PROGRAM, "cannot look at contexts", error) : TOOL_OK;
+	return error ? tool_failed(PROGRAM, "cannot read contexts", error) : TOOL_OK;
 }
 
 int ripc_top_main(int argc, char **argv)
@@ -147,11 +147,11 @@ int ripc_top_main(int argc, char **argv)
 		} else if (option != 'i' ||
 				tool_parse_number(optarg, 50, 3600000, &interval_ms) < 0) {
 			tool_bad_value(PROGRAM, optarg);
-			return usage_error(usage_text, "an option cannot be understood");
+			return usage_error(usage_text, "invalid option");
 		}
 	}
 	if (optind < argc)
-		return usage_error(usage_text, "no argument is needed");
+		return usage_error(usage_text, "no argument is allowed");
 	top.has_rates = top.once && interval_ms;
 	top.interval_ms = interval_ms ? (int)interval_ms : INTERVAL_MS;
 	return run(&top);

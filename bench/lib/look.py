@@ -24,8 +24,8 @@ BLUE, RED, ORANGE, GREEN, PURPLE, SKY, BLACK, OLIVE, WINE = (
 # Name in words, colour, marker, line.
 PEERS = {
     'ripc': ('libripc', BLUE, 'o', '-'),
-    'ripc-return': ('libripc, return buffers\n(to a place that was lent)', SKY, 's', '-'),
-    'ripc-window': ('libripc, windows\n(to a place that stays open)', GREEN, '^', '-'),
+    'ripc-return': ('libripc, return buffers\n(into posted memory)', SKY, 's', '-'),
+    'ripc-window': ('libripc, windows\n(into memory that stays open)', GREEN, '^', '-'),
     'ripc-give': ('libripc, buffers given\n(freed when delivered)', PURPLE, 'D', '-'),
     'ripc-again': ('found before', SKY, 's', '-'),
     'ripc-absent': ('nobody has it', RED, '^', '-'),
@@ -56,7 +56,10 @@ PANEL_WIDTH, PANEL_HEIGHT, LEGEND_WIDTH = 4.3, 3.4, 2.75
 
 
 def network(results):
-    """What libripc's messages went by, in words. Where no path is noted, as files' names begin."""
+    """
+    The networks of libripc's messages, in words. For measurements without a path: by the first
+    words of the file name.
+    """
     by = results.backend()
     return BACKENDS.get(by or results.stem.split('-')[0], by)
 
@@ -239,7 +242,7 @@ class Frame:
         axis.set_ylabel(y)
 
     def legend(self):
-        """Of all panels; each name once, other people's last."""
+        """Labels of all panels; each name once, other people's last."""
         found = {}
         for axis in self.panels:
             for handle, name in zip(*axis.get_legend_handles_labels()):
@@ -260,7 +263,7 @@ def is_published(name):
 
 
 def within(axis, curve):
-    """What of it is not far from what was measured here: within a factor of 4."""
+    """Published values not far from the values measured here: within a factor of 4."""
     shown = shown_x(axis)
     near = [(x, y) for x, y in zip(curve.x, curve.y) if shown[0] / 4 <= x <= shown[-1] * 4]
     return [x for x, _ in near], [y for _, y in near]

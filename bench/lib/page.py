@@ -73,7 +73,7 @@ show how fast a network is.
 
 
 def files_depth(size):
-    """Of requests at once: pieces of 1 MiB, at most four."""
+    """The number of requests at once: pieces of 1 MiB, at most four."""
     return max(1, min(4, size >> 20))
 
 

@@ -15,7 +15,7 @@ MOST_PANELS = 6
 
 
 def chosen(values, at_most):
-    """So many of them, the first and the last one among them."""
+    """The number of labels, the first and the last one among them."""
     if len(values) <= at_most:
         return list(values)
     return [values[i * (len(values) - 1) // (at_most - 1)] for i in range(at_most)]
@@ -186,7 +186,7 @@ def against_size(results, title, quantity, at_most, note, theirs=None):
 
 
 def against_value(results, title, x, quantity, note, scale=lambda size: 1, theirs=None):
-    """A panel per size; x: what the test varies. What was measured is drawn times scale(size)."""
+    """A panel per size; x: what the test varies. Measured values are drawn times scale(size)."""
     sizes = chosen(results.sizes(), 4)
     frame = Frame(results, title, len(sizes), note)
     for axis, size in zip(frame.panels, sizes):
@@ -302,7 +302,7 @@ def resolve(results):
     return frame
 
 
-# Of a process: name, key, colour, hatch.
+# Rows of a process: name, key, colour, hatch.
 PARTS = [('client, user', 'client_user', '#0072B2', ''),
          ('client, system', 'client_system', '#56B4E9', ''),
          ('server, user', 'server_user', '#D55E00', ''),
@@ -314,7 +314,7 @@ def cpu(results):
     sizes = results.sizes()
     if not any(p.cost[key] for points in results.points().values() for p in points
                for _, key, _, _ in PARTS + [SOFTIRQ]):
-        return None  # it was over before the kernel's next tick
+        return None  # the run ended before the kernel's next tick
     frame = Frame(results, 'Processor time per message there and back', len(sizes),
                   'the sum is that of both processes; some softirq is in their system time as '
                   'well, so it stands beside;\nthe kernel tells all of them apart by its ticks')
@@ -348,7 +348,7 @@ def name_bars(axis, names):
                     rotation=35 if len(names) > 3 else 0,
                     ha='right' if len(names) > 3 else 'center', fontsize=8)
     axis.grid(axis='x', visible=False)
-    axis.set_xlabel('who exchanges messages')
+    axis.set_xlabel('pair that exchanges messages')
 
 
 def share_rows(results, size):
@@ -373,7 +373,7 @@ def cpu_share(results):
     if spin:
         rows += published.shares(spin != SPIN_NEVER).items()
     frame = Frame(results, 'Where the processors\' time goes', note=(
-        'each runs as fast as it can, so shares say what a machine does, not who needs less\n'
+        'each peer runs as fast as it can: shares show the use of a machine, not the cost of a message\n'
         'above the bars: processor time of one round trip, user and system, both ends' +
         ('; pale: published, one end, other hardware' if len(rows) > n_ours else '')))
     axis, = frame.panels
@@ -447,7 +447,7 @@ def draw_ratio(axis, results, peer, key, rows, aside):
                   label=peer_name(peer, results), **peer_style(peer))
 
 
-# What each test's files are drawn as: what is added to the file's name, and how.
+# The pictures of each test's files: suffix of the file's name, and drawing function.
 OF_TEST = {
     'latency': [('', latency), ('-percentiles', percentiles), ('-ratio', ratio)],
     'idle-gap': [('', idle_gap)],

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What bench/report measures: the commands, and what is said of their pictures."""
+"""The measurements of bench/report: the commands, and what is said of their pictures."""
 from collections import namedtuple
 
 # name: of files; test: ripc-bench's; sizes, values: lists for its options; peers: by kind of
@@ -168,7 +168,7 @@ def kind_of(backend):
 
 
 def peers_of(measurement, backend, known, few):
-    """Those that this ripc-bench has, joined by commas."""
+    """The peers that this ripc-bench has, joined by commas."""
     kind = kind_of(backend)
     wanted = measurement.peers[kind].split(',')
     if measurement.name in WITH_LIBRARIES and not few:
@@ -213,7 +213,7 @@ def quick_values(text):
 
 
 def arguments(measurement, backend, known, quick=False, few=False):
-    """Of ripc-bench, without --out."""
+    """The arguments of ripc-bench, without --out."""
     sizes, values = sizes_of(measurement, backend), measurement.values
     count, pairs = measurement.count, measurement.pairs
     if quick:

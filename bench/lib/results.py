@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What `ripc-bench TEST --out PREFIX` wrote: PREFIX.jsonl and, for times, PREFIX-*.hgrm."""
+"""
+The files that `ripc-bench TEST --out PREFIX` wrote: PREFIX.jsonl and, for times, PREFIX-*.hgrm.
+"""
 import json
 import os
 from collections import namedtuple
@@ -23,7 +25,7 @@ class Malformed(Exception):
 
 
 class Results:
-    """All that one file says."""
+    """The contents of one file."""
 
     def __init__(self, path, machine, rows):
         self.path, self.machine, self.rows = path, machine, rows
@@ -40,7 +42,7 @@ class Results:
         return sorted({row['value'] for row in self.rows})
 
     def backend(self):
-        """What libripc's messages went by: the path's first word."""
+        """The network of libripc's messages: the path's first word."""
         paths = [row.get('path') or '' for row in self.rows]
         named = [path.split('/')[0] for path in paths if '/' in path]
         return named[0] if named else ''

@@ -14,7 +14,7 @@ from ripc import aio
 
 
 async def double(request: ripc.Message) -> bytes:
-    await asyncio.sleep(0.1)  # others get their replies meanwhile
+    await asyncio.sleep(0.1)  # other clients get their replies meanwhile
     return bytes(request) * 2
 
 

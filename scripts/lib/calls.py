@@ -13,7 +13,7 @@ def named(texts):
     for path, text in texts.items():
         code = csource.blank_comments(text, strings=True)
         if path.endswith('.h'):
-            code = csource.bodies(code)  # what its inline functions call, not what it declares
+            code = csource.bodies(code)  # calls of its inline functions, no prototypes
         words[path] = set(re.findall(r'(?<!struct )\b(?:ripc_|wire_)\w+', code))
         for function in csource.functions(text):
             home.setdefault(function.name, path)

@@ -69,7 +69,7 @@ def functions(text):
 
 
 def bodies(code):
-    """What stands between braces, of code without comments."""
+    """The text between braces, of code without comments."""
     depth, out = 0, []
     for piece in re.split(r'([{}])', code):
         depth += {'{': 1, '}': -1}.get(piece, 0)

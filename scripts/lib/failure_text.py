@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What is shown of a program that failed: an excerpt of a long output, a fuzz target's input."""
+"""The shown text of a failed program: an excerpt of a long output, a fuzz target's input."""
 import base64
 import os
 import re

@@ -72,7 +72,7 @@ def main():
     try:
         found = places(text)
         if not found:
-            raise ValueError('it has no "@ FUNCTION"')
+            raise ValueError('no "@ FUNCTION" in the patch')
         print(*{plant(tree, *place) for place in found})
     except ValueError as error:
         sys.exit(f'plant: {os.path.basename(bug)} does not fit the tree any more: {error}')

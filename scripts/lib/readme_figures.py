@@ -20,7 +20,7 @@ LOCAL_PEERS = ('Unix', 'ipc')  # peers of shared memory in bench/call_rates
 
 # gain: more than 1 where libripc is faster; low and high: its interval.
 Peer = namedtuple('Peer', 'name value gain low high')
-Row = namedtuple('Row', 'what value peers')
+Row = namedtuple('Row', 'label value peers')
 
 
 class Unreadable(Exception):
@@ -139,13 +139,13 @@ def rows_of(title, text):
     if ' clients, ' in text:
         rows = list(rate_rows(title, text))
         return [row for local in (True, False) for row in notable(
-            [row for row in rows if (', shm, ' in row.what) == local])]
+            [row for row in rows if (', shm, ' in row.label) == local])]
     return notable(file_rows(title, text))
 
 
 def line_of(row):
     return '| {} | {} | {} | {} |\n'.format(
-        row.what, row.value, '; '.join(f'{peer.name} {peer.value}' for peer in row.peers),
+        row.label, row.value, '; '.join(f'{peer.name} {peer.value}' for peer in row.peers),
         '; '.join(verdict_text(peer) for peer in row.peers))
 
 

@@ -17,7 +17,7 @@ LAYERS = {
         'show': 'counters, and the page that shows them to others',
     }),
     'engine': ('the loop', {
-        'engine': 'who works and when; input goes to its partner',
+        'engine': 'schedule of all work; input goes to its partner',
     }),
     'conversation': ('one machine, whose parts call each other', {
         'call': 'requests and replies',
@@ -27,12 +27,12 @@ LAYERS = {
         'message': 'messages, queue, places, return buffers',
         'partner': 'incarnations of remote services',
     }),
-    'reach': ('who is where, and by which keys', {
+    'reach': ('addresses and keys', {
         'peer': 'remote contexts: routes, round trips, windows',
         'resolve': 'from an ID to a record',
         'keys': 'sealed datagrams, handshakes, capabilities',
     }),
-    'ground': ('what all others use', {
+    'ground': ('used by all others', {
         'net': 'the contract of backends and sources',
         'base': 'log, errors, budgets',
         'wire': 'the bytes of packets',

@@ -119,7 +119,7 @@ class System:
             f.write(text)
 
     def copy_sources(self, folder):
-        """What git has of this tree, as it lies here, goes to a folder there."""
+        """Copies the files of this tree that git knows to a folder there."""
         target = os.path.join(self.path, folder.lstrip('/'))
         shutil.rmtree(target, ignore_errors=True)
         names = must(['git', '-C', ROOT, 'ls-files', '-z']).split('\0')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What scripts/test does after installing: see there."""
+"""The steps of scripts/test after installing: see there."""
 import argparse
 import concurrent.futures
 import glob
@@ -28,7 +28,7 @@ SETTINGS = {
                     'allocator_may_return_null=1',
     'UBSAN_OPTIONS': 'halt_on_error=1:print_stacktrace=1',
     'TSAN_OPTIONS': 'halt_on_error=1:second_deadlock_stack=1:allocator_may_return_null=1',
-    # Of Check's limits for a case.
+    # The number of cases at Check's limit.
     'CK_TIMEOUT_MULTIPLIER': '2',
 }
 
@@ -98,8 +98,8 @@ def build(name):
 
 
 def build_ahead(names):
-    """Compiles with what processor time the tests of other steps leave. What fails here fails
-    again, and is shown, in the step that needs it."""
+    """Compiles with what processor time the tests of other steps leave. A failure here happens
+    again, and is shown, in the step that needs the program."""
     for name in names:
         if name == 'clang' and not clang():
             continue
@@ -115,7 +115,7 @@ def meson_test(path, *options):
     log = os.path.join(path, 'meson-logs/testlog.json')
     if os.path.exists(log):
         os.unlink(log)
-    # Most of them wait most of the time: with two for each processor a third of that is idle.
+    # Most tests wait most of the time: with two for each processor a third of that is idle.
     status, output = run(['meson', 'test', '-C', path, '--num-processes',
                           str(3 * processors()), *options])
     if not os.path.exists(log):
@@ -343,9 +343,9 @@ STEPS = [
 ]
 
 
-# What a step builds wholly, of what no step before it does.
+# Programs that a step builds wholly, and no earlier step does.
 BUILT = {'address': 'address', 'clang': 'clang', 'sim': 'clang', 'fuzz': 'clang'}
-# They keep one processor busy: neighbours among them run beside one another.
+# Steps that keep one processor busy: neighbours among them run beside one another.
 LIGHT = ('repeat', 'memcheck', 'speed', 'wheel', 'hw')
 
 

@@ -5,7 +5,9 @@ import subprocess
 import tempfile
 
 import readme_figures
+import words
 
+HASH = '# SPDX-License-Identifier: BSD-3-Clause\n'
 HEAD = '/* SPDX-License-Identifier: BSD-3-Clause */\n/* A file. */\n'
 
 FIGURES = '''
@@ -91,7 +93,7 @@ def body(line, count):
     return 'static void f(void)\n{\n' + line * count + '}\n'
 
 
-# what is planted: the check that must find it, the file, its text, a part of the complaint
+# planted faults: the check that must find it, the file, its text, a part of the complaint
 FAULTS = [
     ('check_functions', 'src/core/wire/f.c', HEAD + body('\tg();\n', 81), '81 lines'),
     ('check_functions', 'src/core/wire/f.c',
@@ -150,7 +152,32 @@ FAULTS = [
     ('check_readme', 'docs/figures.md', FIGURES.replace(' us;', ''), 'no unit'),
     ('check_documents', 'README.md', 'See [here](docs/none.md).\n', 'leads nowhere'),
     ('check_documents', 'README.md', 'See `src/core/none.c`.\n', 'there is no src'),
+    ('check_words', 'NEWS.md', 'Calls end.\n\nWho is late waits.\n', 'NEWS.md:3: begins with "Who is late'),
+    ('check_words', 'docs/a.md', 'Calls end. What is left\nis freed.\n', 'docs/a.md:1: begins'),
+    ('check_words', 'docs/a.md', '| a | b |\n| --- | --- |\n| it | Of two, one. |\n', 'docs/a.md:3: begins'),
+    ('check_words', 'docs/man/a.3', '.SH NOTES\n.I Whoever\nis late waits.\n', 'a.3:2: begins with "Whoever'),
+    ('check_words', 'src/util/f.c', HEAD + '/* What a call needs. */\n', 'f.c:3: begins with "What a call'),
+    ('check_words', 'src/util/f.c', HEAD + 'int a; /* it is used by b() */\n', 'begins with "it is used'),
+    ('check_words', 'src/util/f.c', HEAD + '/*\n * Ends it. That the\n * end is seen, is shown.\n */\n', 'That the end'),
+    ('check_words', 'src/util/f.c', HEAD + '/* Who calls it? */\n', 'begins with "Who calls'),
+    ('check_words', 'src/util/f.c', HEAD + 'char *a = "%s: who "\n\t\t"is late";\n', 'begins with "who is late'),
+    ('check_words', 'tools/f.c', HEAD + 'char *a = "usage:\\nWhose is late\\n";\n', 'begins with "Whose is late'),
+    ('check_words', 'tests/a.py', f'{HASH}"""One that fails."""\n', 'a.py:2: begins with "One that'),
+    ('check_words', 'tests/a.py', f'{HASH}\n# To wait\n# is slow.\n', 'a.py:3: begins with "To wait'),
+    ('check_words', 'tests/a.py', f"{HASH}A = f'it is {{b}}'\n", 'a.py:2: begins with "it is'),
+    ('check_words', 'scripts/f', f'#!/bin/sh\n{HASH}a  # that is b\n', 'f:3: begins with "that is b'),
+    ('check_words', 'tools/a.lua', 'b = 1  -- He alone calls\n', 'a.lua:1: begins with "He alone'),
+    ('check_words', 'src/meson.build', f'{HASH}\n# There is a file that is made.\n', 'There is a file'),
 ]
+# Openings that a reader would call right.
+PLAIN = {
+    'docs/plain.md': '# What it does\n\nTo build it, run `ninja`. What if it fails? Of course, it runs.\n'
+                     '```\nWho is late\n```\n',
+    'docs/man/plain.3': '.SH NAME\nplain \\- to wait\n.PP\nThis function waits.\n',
+    'src/util/plain.c': HEAD + '/* Is it open? To be freed by the caller. */\n/* One thread sends. */\n'
+                        '/* All reads are counted. Both ends are open. It is shown. */\n'
+                        'int n; /* what to do next */\nchar *a = "Who?", *b = "no such ID: it ended";\n',
+}
 
 
 def complaints(style, files):
@@ -171,6 +198,23 @@ def wrong_findings(style, fault):
         yield f'{name} does not find "{expected}" in {path}: {found[name]}'
 
 
+def wrong_words(style):
+    """Plain sentences are not found, and subjects of commits are read."""
+    found = complaints(style, {**CLEAN, **PLAIN})['check_words']
+    if found:
+        yield f'check_words finds in plain sentences: {found}'
+    with tempfile.TemporaryDirectory() as root:
+        git = ['git', '-C', root, '-c', 'user.name=a', '-c', 'user.email=a']
+        subprocess.run(['git', 'init', '-q', root], check=True)
+        for subject in 'util: Who is old', 'util: who is late waits', 'util: a call waits':
+            subprocess.run(git + ['commit', '-q', '--allow-empty', '-m', subject], check=True)
+        base, words.BASE = words.BASE, 'HEAD~2'
+        found = list(style.check_words(style.Tree(root)))
+        words.BASE = base
+    if len(found) != 1 or 'begins with "who is late waits' not in found[0]:
+        yield f'check_words does not find the subject of a commit: {found}'
+
+
 def wrong_symbols(style):
     declared = style.declared_symbols('RIPC_API int ripc_a(void);\nRIPC_API const char *ripc_b(\n);')
     if declared != {'ripc_a', 'ripc_b'}:
@@ -186,14 +230,16 @@ def wrong_symbols(style):
 
 
 def main(style):
+    words.AREAS_OFF.clear()
     wrong = [f'{name} complains about a clean tree: {found}'
              for name, found in complaints(style, CLEAN).items() if found]
     for fault in FAULTS:
         wrong += wrong_findings(style, fault)
     wrong += wrong_symbols(style)
+    wrong += wrong_words(style)
     untested = {check.__name__ for check in style.CHECKS} - {fault[0] for fault in FAULTS}
     wrong += [f'no fault is planted for {name}' for name in sorted(untested)]
     for line in wrong:
         print(line)
-    print(f'{len(FAULTS) + 5} planted faults, {len(wrong)} not found or wrong')
+    print(f'{len(FAULTS) + 7} planted faults, {len(wrong)} not found or wrong')
     return 1 if wrong else 0

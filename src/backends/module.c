@@ -53,8 +53,8 @@ static const struct ripc__module *module_load(const char *path, char why[256], c
 	}
 	dlclose(handle);
 	if (!module || strcmp(module->version, RIPC_MODULE_VERSION) != 0) {
-		snprintf(why, 256, "%.200s belongs to another version", path);
-		snprintf(remedy, 256, "install the one of version " RIPC_MODULE_VERSION);
+		snprintf(why, 256, "%.200s is of another version of libripc", path);
+		snprintf(remedy, 256, "install the module of version " RIPC_MODULE_VERSION);
 		return NULL;
 	}
 	return module;
@@ -67,7 +67,7 @@ static __attribute__((unused)) const struct ripc__module *load_any(const char *n
 	char path[PATH_MAX];
 
 	if (!module_path(name, path)) {
-		snprintf(why, 256, "the library does not know where it lies");
+		snprintf(why, 256, "the library cannot find its own file");
 		snprintf(remedy, 256, "link the program with the shared library by its path");
 		return NULL;
 	}
@@ -102,7 +102,7 @@ static const struct ripc__backend *load_rdma(const char *name, char why[256], ch
 	if (has_devices())
 		return load(name, why, remedy);
 	snprintf(why, 256, "there is no RDMA device (" DEVICES " is empty)");
-	snprintf(remedy, 256, "if there is one, load its driver");
+	snprintf(remedy, 256, "if this host has a device, load its driver");
 	return NULL;
 }
 #endif

@@ -103,7 +103,7 @@ static int local_probe(const struct ripc__host *host, char why[256], char remedy
 	close(fd);
 	snprintf(why, 256,
 		"abstract Unix sockets: finds services of this user (uid %u) in this network "
-		"namespace; those of others are found by the next ones",
+		"namespace; the next sources find those of other users",
 		(unsigned int)getuid());
 	remedy[0] = '\0';
 	return 0;
@@ -118,7 +118,7 @@ static int local_open(void *source, const struct ripc__host *host)
 	*local = (struct local){.host = *host, .uid = getuid(), .names.uid = getuid()};
 	local->is_user = ripc__uid_is_user(local->uid);
 	if (!local->is_user && host->log)
-		host->log(host->arg, RIPC_LOG_WARN, "local: uid %u stands for everybody who has no "
+		host->log(host->arg, RIPC_LOG_WARN, "local: uid %u stands for all users without a "
 			"number in this user namespace: only root's services are found",
 			(unsigned int)local->uid);
 	ripc__map_init(&local->endpoints, host->context);
@@ -289,8 +289,8 @@ static int local_publish(void *source, uint64_t id, uint64_t incarnation, enum r
 	error = endpoint_enter(local, endpoint, bind_as(local, id, endpoint->fd, naming));
 	if (!error && naming == RIPC_NAME_DISPLACE && local->host.log)
 		local->host.log(local->host.arg, RIPC_LOG_WARN, "local: the name of service "
-			"%016" PRIx64 " is held by a process that does not answer, or by another "
-			"user's; it is registered by another name", id);
+			"%016" PRIx64 " is bound by a process that does not respond, or by another "
+			"user's; the service is registered under another name", id);
 	return error;
 }
 

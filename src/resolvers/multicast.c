@@ -344,19 +344,19 @@ static void say_interfaces(const struct ripc__host *host, int port, char why[256
 	if (!error && found.n)
 		snprintf(why, 256, "UDP port %d, multicast on %s", port, names);
 	else
-		snprintf(why, 256, "no multicast: no interface%s is up with an IP address; "
-			"answers unicast questions on UDP port %d only",
-			are_named ? " of those named" : "", port);
+		snprintf(why, 256, "no multicast: no interface%s is up with an IP address; answers "
+			"unicast queries on UDP port %d only",
+			are_named ? " in RIPC_INTERFACES" : "", port);
 	if (*missing)
 		snprintf(why + strlen(why), 256 - strlen(why), "; there is no %s", missing);
 	if (*missing)
-		snprintf(remedy, 256, "correct RIPC_INTERFACES (\"ip link\" lists what there is)");
+		snprintf(remedy, 256, "correct RIPC_INTERFACES (\"ip link\" lists the interfaces)");
 	else if (!error && *found.left_out)
 		snprintf(remedy, 256, "%s and later interfaces are not used (at most %u are): name "
 			"those to use in RIPC_INTERFACES", found.left_out, INTERFACES_MAX);
 	else if (error || !found.n)
 		snprintf(remedy, 256, "ip link set %s up, or name hosts in RIPC_PEERS",
-			are_named ? "one of them" : "lo");
+			are_named ? "INTERFACE" : "lo");
 }
 
 static int multicast_probe(const struct ripc__host *host, char why[256], char remedy[256])
@@ -369,7 +369,7 @@ static int multicast_probe(const struct ripc__host *host, char why[256], char re
 		error = -EINVAL;
 	remedy[0] = '\0';
 	if (error) {
-		snprintf(why, 256, "an option cannot be understood");
+		snprintf(why, 256, "an option is invalid");
 		snprintf(remedy, 256, "correct resolver.port, resolver.group, "
 			"resolver.group6 or resolver.ttl in RIPC_OPTIONS");
 		return error;
@@ -379,8 +379,8 @@ static int multicast_probe(const struct ripc__host *host, char why[256], char re
 		snprintf(why, 256, "UDP port %d cannot be used: %s", ntohs(group.sin_port),
 			strerror(-error));
 		ripc__remedy(error, error == -EADDRINUSE || error == -EACCES ?
-			"end the program that holds it, or set "
-			"RIPC_OPTIONS=resolver.port=N (from 1024 on) to the same number on all "
+			"end the program that uses it, or set RIPC_OPTIONS=resolver.port=N (from "
+			"1024 on) to the same number on all "
 			"hosts" : "allow AF_INET sockets (seccomp or sandbox rules)", remedy);
 		return error;
 	}
@@ -789,7 +789,7 @@ static int multicast_open(void *source, const struct ripc__host *host)
 			"\"%.80s\")", missing, host->interfaces);
 	if (!multicast->joined.n)
 		host->log(host->arg, RIPC_LOG_WARN, "multicast: no interface to join the group on; "
-			"only unicast questions are answered");
+			"only unicast queries are answered");
 	return 0;
 err_close_asker:
 	close(multicast->asker);

@@ -73,7 +73,7 @@ static int entry_add(struct peers *peers, const char *text, in_port_t port)
 	/* What fills the room has been cut, or is longer than any name. */
 	if (strlen(entry) == ENTRY_MAX - 1 || is_ipv6(text) || entry_split(entry, &port)) {
 		snprintf(peers->why_not, sizeof(peers->why_not), "peers: \"%.80s\" is %s", text,
-			is_ipv6(text) ? "an IPv6 address; hosts are asked over IPv4 only" :
+			is_ipv6(text) ? "an IPv6 address; hosts are queried over IPv4 only" :
 			"not host[:port]");
 		return -EINVAL;
 	}

@@ -70,9 +70,9 @@ static int static_probe(const struct ripc__host *host, char why[256], char remed
 		error = -ENOENT;
 		snprintf(why, 256, "%s", *why_not ? why_not : "no peers are configured");
 		snprintf(remedy, 256,
-			"where multicast does not pass, set RIPC_PEERS=host[:port],...");
+			"if multicast does not pass, set RIPC_PEERS=host[:port],...");
 	} else {
-		snprintf(why, 256, "asks %u address%s by unicast%s%s", peers->n,
+		snprintf(why, 256, "queries %u address%s by unicast%s%s", peers->n,
 			peers->n == 1 ? "" : "es", *why_not ? "; " : "", why_not);
 	}
 	if ((!error || error == -ENOENT) && *why_not)

@@ -19,8 +19,8 @@ static void say_unknown(const struct ripc__option *const *lists, const char *nam
 		char why[OPTION_WHY])
 {
 	size_t part_len = strcspn(name, ".") + 1; /* with the dot, or the end */
-	int len = snprintf(why, OPTION_WHY, "there is no option \"%.40s\"", name);
-	const char *before = "; there are ";
+	int len = snprintf(why, OPTION_WHY, "unknown option \"%.40s\"", name);
+	const char *before = "; known options: ";
 
 	for (; *lists; lists++) {
 		const struct ripc__option *option = *lists;

@@ -13,7 +13,7 @@ import sys
 TOOL = sys.argv[1]
 HAS_KEYS = '--without-keys' not in sys.argv
 
-# What is set, and what the report must name; an empty list of words: nothing is wrong.
+# Settings, and the words that the report must contain; an empty list of words: no fault.
 CASES = [
     ({}, []),
     ({'RIPC_OPTIONS': 'udp.gso=maybe'}, ['udp.gso', 'maybe', 'on or off']),
@@ -48,7 +48,7 @@ def doctor(settings, *arguments):
 
 
 def wrongs(settings, words):
-    """What does not go as it must with these settings, in words."""
+    """The faults of the report with these settings, in words."""
     ran = doctor(settings)
     # The environment's own section repeats what is set.
     said = ran.stdout.split('\nenvironment\n')[0]
@@ -69,7 +69,7 @@ def wrongs(settings, words):
 
 
 def limited(resource_of, limit, words):
-    """What the report lacks in a process with this limit, in words."""
+    """Missing parts of the report of a process with this limit, in words."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith('RIPC_')}
     ran = subprocess.run([TOOL, 'doctor'], env=kept, stdout=subprocess.PIPE,
                          stderr=subprocess.PIPE, universal_newlines=True, timeout=60,

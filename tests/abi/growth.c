@@ -29,7 +29,7 @@
 #define GROWN_OF(made)    0
 #endif
 
-/* A struct of the interface, and what lies behind it in the program's memory. */
+/* A struct of the interface, and memory behind it in the program's memory. */
 #define GUARDED(type)                                                                            \
 	struct {                                                                                 \
 		struct type made;                                                                \
@@ -53,7 +53,7 @@ static void checked(const char *what, int result, int wanted)
 	n_failed += result != wanted;
 }
 
-/* What a call returns whose struct has the new field set, if it returns result without that. */
+/* The result of a call with the new field set in its struct; result: the one without the field. */
 static int with_grown(int result)
 {
 	return IS_GROWN && !knows_grown ? -E2BIG : result;
@@ -148,13 +148,13 @@ static void try_filled(struct ripc_context *ctx, struct ripc_service *from,
 	checked("ripc_path_info()", ripc_path_info(from, ripc_service_id(to), &path.made), 0);
 	check("the path", strcmp(path.made.backend, "udp") == 0);
 	check("the path's new field", GROWN_OF(&path.made) == 0);
-	check("what lies behind the path", path.guard == GUARD);
+	check("memory behind the path", path.guard == GUARD);
 	stats.made.size = sizeof(stats.made);
 	GROW(&stats.made, 1);
 	checked("ripc_stats_get()", ripc_stats_get(ctx, &stats.made), 0);
 	check("the counters", stats.made.long_sent > 0);
 	check("the counters' new field", GROWN_OF(&stats.made) == 0);
-	check("what lies behind the counters", stats.guard == GUARD);
+	check("memory behind the counters", stats.guard == GUARD);
 }
 
 static void try_deliveries(struct ripc_service *from, struct ripc_service *to)
@@ -231,7 +231,7 @@ static void try_callbacks(struct ripc_context *ctx)
 	check("ripc_list()", ripc_list(ctx, 100, listed, NULL) == n_found);
 	n_found = 0;
 	checked("ripc_probe()", ripc_probe(NULL, probed, NULL), 0);
-	check("what was probed", n_found > 1);
+	check("number of findings", n_found > 1);
 	checked("ripc_holders()", ripc_holders(ctx, held, NULL), 0);
 }
 
@@ -249,7 +249,7 @@ static void try_pulled(struct ripc_context *ctx)
 	checked("ripc_log_next()", ripc_log_next(ctx, &message.made), 0);
 	check("the message of the log", message.made.text[0] && message.made.lost == 0);
 	check("the log's new field", GROWN_OF(&message.made) == 0);
-	check("what lies behind the message", message.guard == GUARD);
+	check("memory behind the message", message.guard == GUARD);
 	checked("ripc_lister_open()", ripc_lister_open(ctx, &lister), 0);
 	memset(list, 0x55, sizeof(list));
 	n = ripc_lister_next(lister, PATIENCE_MS, list, 2, sizeof(list[0]));

@@ -18,7 +18,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, '../../scripts/lib'))
 import csource
 
-# What only the library makes, or what a function gets the size of.
+# Structs that only the library makes, or whose size is a function's argument.
 GROW_TOO = ['ripc_msg', 'ripc_finding', 'ripc_listing', 'ripc_holder', 'ripc_delivery']
 # Structs that stay as long as they are. Those of the page have a version (ripc/page.h).
 FIXED = ['ripc_buffer', 'ripc_counts', 'ripc_page', 'ripc_page_service', 'ripc_page_partner',

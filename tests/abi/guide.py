@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Compiles each program that stands in docs/guide.md and runs each session there: what is typed
-behind "$ ", command by command, by a shell. What is printed until the next command is typed must
-be the lines that the page says, in any order, as several programs may print them.
-usage: guide.py SOURCE_ROOT LIBRARY_DIR
+Compiles each program that stands in docs/guide.md and runs each session there: what is typed behind
+"$ ", command by command, by a shell. The output before the next command must be the lines on the
+page, in any order, as several programs may print them. usage: guide.py SOURCE_ROOT LIBRARY_DIR
 """
 import os
 import queue
@@ -60,7 +59,7 @@ def commands(session):
 
 
 def with_errors(command):
-    """What a program says on standard error is seen, not what the shell says of its jobs."""
+    """Standard error of a program is compared, messages of the shell about its jobs are not."""
     return re.sub(r'( &)?$', r' 2>&1\1', command, count=1)
 
 

@@ -93,7 +93,7 @@ def check_peers(prefix):
 
 
 def check_files(prefix, kind):
-    """What is wanted is there, and of the libraries no other one."""
+    """The needed libraries are installed, and no others."""
     for names, wanted in ((EXPECTED, True), (SHARED, kind != 'static'),
                           (STATIC, kind != 'shared')):
         wrong = [name for name in names

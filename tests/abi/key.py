@@ -16,7 +16,7 @@ COMMANDS = {'new', 'show', 'grant', 'revoke', 'rotate'}
 
 
 def ripc(status, *arguments):
-    """What it says: standard output, then standard error."""
+    """The output: standard output, then standard error."""
     ran = subprocess.run([TOOL, *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                          universal_newlines=True, timeout=60)
     if ran.returncode != status:

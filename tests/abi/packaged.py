@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-What packages have and say of themselves: each page that README.md and the pages link to is
+Contents and metadata of packages: each page that README.md and the pages link to is
 installed by the Debian packages; the version of Python that is required is the same wherever it
 stands, and an older Python is told so and not asked for headers.
 usage: packaged.py SOURCE_ROOT
@@ -18,7 +18,7 @@ import tarfile
 import tempfile
 import zipfile
 
-# All that needs a foreign library, or takes time, is left out where only Python matters.
+# Options that need a foreign library, or take time, are off where only Python matters.
 SMALL = ['-Dpython=enabled', '-Dverbs=disabled', '-Drdmacm=disabled', '-Dofi=disabled',
          '-Dstore=disabled', '-Dkeys=disabled', '-Dtests=disabled', '-Dtools=false',
          '-Dexamples=false', '-Dbench=false', '-Dman=false']
@@ -44,7 +44,7 @@ def is_elsewhere(link):
 
 
 def installed(root):
-    """What dh_installdocs makes of *.docs, and of which file: of a folder all, as it is."""
+    """The result of dh_installdocs for *.docs, by source file: of a folder all, as it is."""
     rules = read(root, 'debian/rules')
     left_out = re.findall(r'-X(\S+)', re.search(r'^\tdh_installdocs (.*)$', rules, re.M)[1])
     names = {}

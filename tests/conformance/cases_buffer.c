@@ -200,7 +200,7 @@ START_TEST(poll__all_buffers_held)
 	check_held(events, n);
 	for (uint32_t i = 0; i < n; i++)
 		BACKEND->datagrams.release(right.port, events[i].handle);
-	/* What was taken while there was no buffer has waited in the network. */
+	/* Datagrams that arrived without a buffer have waited in the network. */
 	side_send(&left, left.peer, 500, ALL);
 	for (bool last = false; !last;) {
 		side_wait(&right, events, 1);

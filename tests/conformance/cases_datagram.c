@@ -124,7 +124,7 @@ START_TEST(send__too_long)
 }
 END_TEST
 
-/* What comes before the one that is too long is taken. */
+/* Datagrams before the one that is too long are received. */
 START_TEST(send__too_long_in_a_batch)
 {
 	struct batch batch = {.n = 0};
@@ -244,7 +244,7 @@ START_TEST(send__batch_of_the_longest)
 }
 END_TEST
 
-/* What there is now; or, where it comes later, until there was nothing for a while. */
+/* The datagrams present now; or, if they may be late, until none has arrived for a while. */
 static int poll_patiently(const struct side *side, struct ripc__event *events, uint32_t n)
 {
 	int filled = BACKEND->datagrams.poll(side->port, events, n, false);
@@ -308,7 +308,7 @@ static void account_at_once(const struct side *left, const struct side *right, u
 	uint32_t got = drain(right, len), lost = sent - got, counted;
 
 	ck_assert_uint_ge(sent, got);
-	/* What was dropped is told with the next datagram that finds room. */
+	/* Drops are reported with the next datagram that finds room. */
 	side_send(left, left->peer, len, 5);
 	side_expect(right, len, 5);
 	if (left->attr.caps & RIPC_CAP_RELIABLE)
@@ -455,7 +455,7 @@ START_TEST(ports__reach_themselves)
 }
 END_TEST
 
-/* What comes back about a dead port must not hurt sends to others. */
+/* Errors about a dead port must not hurt sends to others. */
 START_TEST(send__dead_port_hurts_nobody)
 {
 	uint8_t bytes[100] = {0};

@@ -74,7 +74,7 @@ START_TEST(mem_hand__of_what_is_not_mapped)
 }
 END_TEST
 
-/* What was not delivered is not waited for. */
+/* Mappings of undelivered messages are not waited for. */
 START_TEST(mem_close__of_what_is_mapped)
 {
 	struct side left, right;

@@ -11,7 +11,7 @@
 #define TURNS   300
 #define MANY    100000
 
-static uint8_t *theirs, ours[LEN]; /* theirs: of this case's world */
+static uint8_t *theirs, ours[LEN]; /* memory of this case's world, and of the process */
 
 /* Waits for the end of an operation; returns its status. */
 static int end_of(const struct side *side, enum ripc__event_kind kind, uint64_t cookie)
@@ -217,7 +217,10 @@ static void write_deal(const struct side *side, const struct ripc__key *key)
 	ours[0] = 0;
 }
 
-/* One that must move nothing; also says so, unless the device may end it well all the same. */
+/*
+ * A transfer that must move nothing; also reports it, unless the device may end it well all the
+ * same.
+ */
 static void write_in_vain(const struct side *side, const struct ripc__key *key, uint64_t offset,
 		size_t len)
 {

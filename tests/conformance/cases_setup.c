@@ -54,7 +54,7 @@ START_TEST(open__fills_attr)
 }
 END_TEST
 
-/* What closes takes its time, where somebody else does it. */
+/* Closing takes time, where another thread does the work. */
 static int count_settled(int expected)
 {
 	int n = descriptors_open();

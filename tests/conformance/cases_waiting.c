@@ -10,7 +10,7 @@
 
 #define BACKEND (conformance_under_test->backend)
 
-/* Of two ends that have something to sleep on. */
+/* The ends of a case that have a descriptor to sleep on. */
 static bool sleepers_open(struct side *left, struct side *right, int variant)
 {
 	pair_open(left, right, variant);
@@ -66,7 +66,7 @@ START_TEST(wait_fd__becomes_readable)
 }
 END_TEST
 
-/* What came in before arming is not slept through. */
+/* Datagrams from before arming end the sleep. */
 START_TEST(wait_arm__tells_what_came_before)
 {
 	struct side left, right;
@@ -83,7 +83,7 @@ START_TEST(wait_arm__tells_what_came_before)
 }
 END_TEST
 
-/* Nor what came in together with what was polled. */
+/* Datagrams that arrived together with a polled one end the sleep, too. */
 START_TEST(wait_arm__tells_what_is_left)
 {
 	uint8_t bytes[100];
@@ -119,7 +119,7 @@ START_TEST(wait_arm__outlasts_a_poll)
 		ck_assert_int_eq(BACKEND->datagrams.poll(right.port, &event, 1, false), 0);
 		side_send(&left, left.peer, 100, 2 * i);
 		ck_assert(side_readable_soon(&right));
-		/* What woke it may be taken by the other thread, too. */
+		/* The other thread may take the event, too. */
 		side_expect(&right, 100, 2 * i);
 		ck_assert_int_eq(BACKEND->datagrams.poll(right.port, &event, 1, false), 0);
 		side_send(&left, left.peer, 100, 2 * i + 1);

@@ -116,7 +116,7 @@ const struct ripc__host *world_host(int variant)
 	return &world.host;
 }
 
-/* All that are open. */
+/* Every open side. */
 static struct {
 	struct side *open[SIDES_MAX];
 	uint32_t n;
@@ -203,7 +203,10 @@ void *side_route(const struct side *from, const struct ripc__addr *to)
 	int status;
 	void *peer = route(from, to, &status);
 
-	/* Who, or whose machine, stood still for seconds may be late; and is left alone for one. */
+	/*
+	 * A process that stood still for seconds, alone or with its machine, may be late; it is
+	 * left alone for one second.
+	 */
 	for (int i = 0; status == -ETIMEDOUT && i < 5; i++) {
 		side_unroute(from, peer);
 		poll(NULL, 0, 300);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the conformance cases share: two contexts' worth of device, port and route ("sides"),
+ * Code shared by the conformance cases: two contexts' worth of device, port and route ("sides"),
  * datagrams whose bytes tell what they should be, and waiting that cannot hang.
  */
 #ifndef CONFORMANCE_SIDE_H
@@ -56,7 +56,7 @@ void side_send(const struct side *side, void *peer, uint32_t len, uint32_t numbe
 int side_wait(const struct side *side, struct ripc__event *events, uint32_t n);
 /* Waits for one datagram and checks that it is the pattern of len and number; releases it. */
 void side_expect(const struct side *side, uint32_t len, uint32_t number);
-/* The others do what they have to do, without handing over anything. */
+/* The other sides make progress, without delivering anything. */
 void side_others_move(const struct side *side);
 /* Is there something to sleep on? */
 bool side_sleeps(const struct side *side);

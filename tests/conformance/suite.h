@@ -31,15 +31,18 @@ struct conformance {
 	 * a while later.
 	 */
 	bool later;
-	/* Who sends to a port that is gone may be gone, too: a fault of the library beneath. */
+	/* A sender to a closed port may fail, too: a fault of the library beneath. */
 	bool mortal;
 	/* With the first variant's options it reads nothing, though others may. */
 	bool readless;
 	/* With the first variant's options it writes. */
 	bool writes;
-	/* Who may write may read as well: a fault of the device (siw does not look at that). */
+	/*
+	 * A partner with write permission can read, too: a fault of the device (siw does not
+	 * check).
+	 */
 	bool writers_read;
-	/* What the kernel here lacks, in words; NULL: nothing (tests/util/kernel.h). */
+	/* A feature that the kernel lacks, in words; NULL: none (tests/util/kernel.h). */
 	const char *lacks_mtu, *lacks_overflows;
 };
 

@@ -32,7 +32,7 @@ void fake_iwarp_reset(void)
 	list_init(&fake_world.mrs);
 	list_init(&fake_world.ids);
 	fake_world.live = fake_world.faults = fake_world.n_qps = 0;
-	/* Elsewhere than others that run now: UDP sockets have these numbers, too. */
+	/* Port numbers that no other test uses now: UDP sockets have these numbers, too. */
 	fake_world.next_port = (uint16_t)(PORT_FIRST + getpid() % PORTS_OF * 32);
 	strcpy(fake_world.device.name, "fake0");
 	fake_world.device.transport_type = IBV_TRANSPORT_IWARP;
@@ -522,7 +522,7 @@ static enum ibv_wc_status read_memory(struct fake_qp *qp, const struct ibv_send_
 		return IBV_WC_SUCCESS;
 	if (!may_use(qp->qp.pd, piece->lkey, piece->addr, piece->length,
 			IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE))
-		fake_fault("what is read into does not permit it");
+		fake_fault("the target of a read does not permit it");
 	if (!may_use(qp->remote->qp.pd, wr->wr.rdma.rkey, wr->wr.rdma.remote_addr, piece->length,
 			IBV_ACCESS_REMOTE_READ))
 		return IBV_WC_REM_ACCESS_ERR;
@@ -540,7 +540,7 @@ static enum ibv_wc_status write_memory(struct fake_qp *qp, const struct ibv_send
 	uint8_t *copy;
 
 	if (!may_use(qp->qp.pd, piece->lkey, piece->addr, piece->length, 0))
-		fake_fault("what is written is not registered");
+		fake_fault("the source of a write is not registered");
 	if (!(wr->send_flags & IBV_SEND_SIGNALED))
 		fake_fault("a write that nobody hears of");
 	if (!may_use(qp->remote->qp.pd, wr->wr.rdma.rkey, wr->wr.rdma.remote_addr, piece->length,
@@ -561,7 +561,7 @@ static enum ibv_wc_status write_memory(struct fake_qp *qp, const struct ibv_send
 	return IBV_WC_SUCCESS;
 }
 
-/* One that asks for nothing ends behind what is moved to where it came from. */
+/* A request for nothing ends behind the transfers to its source. */
 static bool hold(struct fake_qp *qp, const struct ibv_send_wr *wr)
 {
 	bool waits = wr->sg_list->length ? fake_iwarp.late_reads : qp->remote->n_held > 0;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * libibverbs and librdmacm without hardware, as an iWARP device inside one process, for tests:
- * programs that link it have it in place of the real ones. What is posted happens at once. It is
- * stricter than devices are: keys, protection domains, permissions of what is read into, credit (a
- * shared receive queue that is empty), who sends first, and events that are not acknowledged are
- * checked, and whoever breaks a rule is told by fake_iwarp_faults().
+ * programs that link it have it in place of the real ones. Posted requests are executed at once.
+ * The fake is stricter than devices are: it checks keys, protection domains, permissions of targets
+ * of reads, credit (a shared receive queue that is empty), which end sends first, and events that
+ * are not acknowledged; fake_iwarp_faults() reports broken rules.
  */
 #ifndef FAKE_IWARP_H
 #define FAKE_IWARP_H
@@ -20,7 +20,7 @@ enum fake_call {
 	FAKE_OPEN_DEVICE,
 	FAKE_ALLOC_PD,
 	FAKE_REG_MR,
-	FAKE_DEREG_MR, /* it stays registered until its context is closed */
+	FAKE_DEREG_MR, /* the memory stays registered until its context is closed */
 	FAKE_CREATE_COMPLETIONS,
 	FAKE_CREATE_CQ,
 	FAKE_CREATE_SRQ,
@@ -45,18 +45,18 @@ struct fake_iwarp {
 		int error;
 	} fail[FAKE_CALLS];
 	bool addr_error;   /* addresses are not resolved, by an event */
-	bool block;        /* who connects is not answered by the network, and waits */
+	bool block;        /* the network does not answer connection requests, and they wait */
 	bool mute;         /* requests arrive nowhere; whoever disconnects or destroys what has
 	                      asked waits until fake_iwarp_give_up() */
 	bool hold_reads;   /* reads that are posted do not end */
-	bool late_reads;   /* nor that, and what they read is sent later, as siw does */
-	bool late_writes;  /* what is written is placed later; the network has it, so it ends */
+	bool late_reads;   /* reads do not end, either, and their data is sent later, as siw does */
+	bool late_writes;  /* writes are placed later; the network has the data, so they end */
 	uint32_t n_flood;  /* requests that come again as soon as one is looked at */
 	uint32_t n_lies;   /* writes that end well and place nothing */
-	bool raises;       /* what is posted, and who refuses or ends connections, raises SIGPIPE,
-	                      as by a TCP socket of the kernel's */
+	bool raises;       /* posting, refusing and disconnecting raise SIGPIPE, as a TCP socket of
+	                      the kernel does */
 	uint32_t vendor_id;
-	bool taken_away;   /* what can be waited for is readable, and reading fails */
+	bool taken_away;   /* descriptors are readable, and reading fails */
 	/* May change what arrives; called with the bytes and their length. NULL: nothing. */
 	void (*private_data)(uint8_t *bytes, uint8_t *len);
 	void (*message)(uint8_t *bytes, uint32_t *len);
@@ -84,7 +84,7 @@ uint32_t fake_iwarp_requests(void);
 uint32_t fake_iwarp_faults(const char **what);
 /* All late reads that are held end, and what is written late is placed. */
 void fake_iwarp_end_reads(void);
-/* Whoever has asked while it was mute hears that nobody answers, as siw says after 10 s. */
+/* Connection requests during the silence fail with no answer, as with siw after 10 s. */
 void fake_iwarp_give_up(void);
 /* All connections break, as when the network does. */
 void fake_iwarp_break(void);

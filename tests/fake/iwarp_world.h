@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of the fake iWARP device share (iwarp.h): its objects, and what all need. */
+/* Objects and functions shared by the files of the fake iWARP device (iwarp.h). */
 #ifndef FAKE_IWARP_WORLD_H
 #define FAKE_IWARP_WORLD_H
 

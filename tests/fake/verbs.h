@@ -24,7 +24,7 @@ enum fake_call {
 	FAKE_CREATE_AH,
 	FAKE_POST_SEND,
 	FAKE_DOORBELL, /* of what was posted to be sent: it is queued, and never looked at */
-	FAKE_DEREG_MR, /* it stays registered until its context is closed */
+	FAKE_DEREG_MR, /* the memory stays registered until its context is closed */
 	FAKE_POST_RECV,
 	FAKE_ATTACH,
 	FAKE_CALLS
@@ -32,7 +32,7 @@ enum fake_call {
 
 struct fake_verbs {
 	bool no_device, port_down;
-	bool taken_away; /* what can be waited for is readable, and reading fails */
+	bool taken_away; /* descriptors are readable, and reading fails */
 	enum ibv_transport_type transport;
 	uint8_t link_layer;
 	uint16_t lid;
@@ -51,18 +51,18 @@ struct fake_verbs {
 	} fail[FAKE_CALLS];
 	uint32_t vendor_id;
 	bool hold_reads;     /* reads that are posted do not end */
-	uint32_t n_lies;     /* so many reads and writes end well and have moved nothing */
+	uint32_t n_lies;     /* reads and writes that end well and have moved nothing */
 	bool drop_datagrams; /* nothing arrives */
 	bool drop_thirds;    /* of each three datagrams one does not arrive */
 	uint32_t third;      /* which: 0 to 2 */
 	bool corrupt_datagrams; /* the first byte of each is changed */
 	bool slow_sends;     /* a datagram goes when the queue of its end is looked at */
 	bool keep_receives;  /* of a queue pair that fails: they do not come back */
-	uint32_t fail_datagrams; /* so many fail, and their queue pair with them */
+	uint32_t fail_datagrams; /* datagrams that fail, and their queue pair with them */
 	uint32_t n_reads, n_datagrams, n_dropped;
 	uint32_t n_posts, n_recv_posts, n_ahs; /* calls */
 	uint32_t n_attached; /* now: queue pairs to groups */
-	uint32_t stale_ahs;  /* what goes by the first ones does not arrive: the neighbour moved */
+	uint32_t stale_ahs;  /* datagrams by the first ones do not arrive: the neighbour moved */
 };
 
 /* May be changed at any time by the test. Set up by fake_verbs_reset(): one RoCE device. */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ALL_QPNS 0xffffffu /* all that are attached to the group */
+#define ALL_QPNS 0xffffffu /* every queue pair that is attached to the group */
 
 /* ---- queue pairs ------------------------------------------------------------------------- */
 
@@ -51,7 +51,7 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
 	return &qp->qp;
 }
 
-/* Under the lock. What was posted does not come back. */
+/* Under the lock. Posted requests do not complete. */
 static void forget(struct fake_qp *qp)
 {
 	while (!list_empty(&qp->sent))
@@ -74,7 +74,7 @@ int ibv_destroy_qp(struct ibv_qp *qp)
 	return 0;
 }
 
-/* Under the lock. What was posted comes back. */
+/* Under the lock. Posted requests complete. */
 static void flush(struct fake_qp *qp)
 {
 	struct ibv_wc wc = {.status = IBV_WC_WR_FLUSH_ERR, .qp_num = qp->qp.qp_num};
@@ -386,7 +386,7 @@ void fake_verbs_end_reads(void)
 	pthread_mutex_unlock(&fake_world.lock);
 }
 
-/* It leaves now. */
+/* The queue pair leaves the group now. */
 static void go(struct fake_qp *qp, const struct ibv_send_wr *wr)
 {
 	struct ibv_wc wc = {.wr_id = wr->wr_id, .opcode = IBV_WC_SEND,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of the fake libibverbs share (verbs.h): its objects, and what all need. */
+/* Objects and functions shared by the files of the fake libibverbs (verbs.h). */
 #ifndef FAKE_VERBS_WORLD_H
 #define FAKE_VERBS_WORLD_H
 
@@ -35,7 +35,7 @@ struct fake_qp {
 	struct ibv_sge pieces[HELD_MAX];
 	uint32_t n_held;
 	union ibv_gid gid;    /* its address */
-	union ibv_gid groups[ATTACHED_MAX]; /* it is attached to these */
+	union ibv_gid groups[ATTACHED_MAX]; /* the queue pair is attached to these */
 	uint32_t n_groups;
 	struct list sent;     /* struct fake_sent, not gone yet */
 	uint32_t unsignalled; /* posted since the last that was told, so still in the queue */
@@ -96,7 +96,7 @@ void fake_complete(struct ibv_cq *cq, const struct ibv_wc *wc);
 /* May a queue pair of this domain use that memory so? Under the lock. */
 bool fake_may_use(const struct ibv_pd *pd, uint32_t key, uint64_t address, uint32_t len,
 		unsigned int access);
-/* What was sent slowly, and completes there, goes a step on. Under the lock. */
+/* Slowly sent requests that complete there progress by one step. Under the lock. */
 void fake_send_one(const struct ibv_cq *cq);
 int fake_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 int fake_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);

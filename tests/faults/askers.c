@@ -2,7 +2,8 @@
 /*
  * No client stalls a server, whatever it does with its answers. One asks, and is stopped before it
  * has any; one asks, and is killed among them; the server answers both, with little and with much,
- * and then a third one while the first is still stopped. That one gets all answers, late as it is.
+ * and then a third one while the first is still stopped. The third one gets all answers, late as it
+ * is.
  *
  * How long the longest answer took is printed, and only what hangs fails.
  *

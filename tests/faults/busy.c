@@ -18,7 +18,7 @@
 #define CLIENTS    2u
 #define BUSY_MAX   1000u
 #define BYTES      100000u
-#define TIMEOUT_MS 60000 /* so long even here nothing takes, unless something stands still */
+#define TIMEOUT_MS 60000 /* no operation takes longer here, unless the machine stands still */
 
 static void must(int error, const char *what)
 {
@@ -116,7 +116,7 @@ int main(int argc, char **argv)
 	server = start();
 	if (server == 0)
 		serve(told[1]);
-	close(told[1]); /* so that the end of the server ends the reading */
+	close(told[1]); /* the end of the server then ends the reading */
 	if (read(told[0], &id, sizeof(id)) != sizeof(id))
 		return 1;
 	for (uint32_t i = 0; i < n_busy; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What becomes of open calls when their server is killed. It may be asked once only, or more often,
- * and a board in shared memory has what it took, and its predecessors.
+ * Open calls whose server is killed. A request may be sent only once, or repeatedly; a board in
+ * shared memory has the requests that the server and its predecessors took.
  *
  * killed: 64 calls are open, half of them RIPC_IDEMPOTENT, when the server is killed at a random
  *     moment; after a while it has a successor. Each call ends, with the truth: with an answer of
@@ -45,7 +45,7 @@ struct server {
 	double ended_ms, ready_ms; /* of the one before: the kernel has ended it; registered */
 };
 
-/* What is open, or was. */
+/* Calls that are open, or were. */
 struct asked {
 	struct question question;
 	double ended_ms;
@@ -246,7 +246,7 @@ static void *go_main(void *next)
 	return NULL;
 }
 
-/* Those that the dead server may have taken, and that can be asked once only. */
+/* Calls that the dead server may have taken, and that may be sent only once. */
 static uint32_t n_to_be_told(const struct client *client)
 {
 	uint32_t n = 0;
@@ -334,7 +334,7 @@ static void killed(uint32_t n)
 
 /* ---- restarts ---------------------------------------------------------------------------- */
 
-/* One of the clients. Of each life it notes its last and its first answer. */
+/* One of the clients. The client notes the last and the first reply of each life. */
 struct asker {
 	pthread_t thread;
 	struct client client;

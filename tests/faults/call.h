@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the processes of the test of calls have in common: a server that can be killed at any
- * moment, and a board in shared memory on which it counts, before it answers, what it has taken.
+ * Shared by the processes of the test of calls: a server that can be killed at any moment, and a
+ * board in shared memory on which it counts, before it answers, what it has taken.
  */
 #ifndef CALL_TEST_H
 #define CALL_TEST_H
@@ -21,7 +21,8 @@ enum { SERVICE_CLIENT = 1, SERVICE_SERVER };
 /* How a server treats questions. */
 enum manner {
 	MANNER_ANSWERS, /* each at once */
-	MANNER_KEEPS,   /* it keeps all, and answers any one when nothing has come for a moment */
+	/* keeps all requests, and answers any one when none has arrived for a moment */
+	MANNER_KEEPS,
 };
 
 struct question {
@@ -32,7 +33,7 @@ struct answer {
 	uint32_t number, life; /* of the question; of the server that answers */
 };
 
-/* What the servers have done, which end of theirs cannot undo. */
+/* The actions of the servers, which survive their end. */
 struct board {
 	atomic_uint n_taken;
 	atomic_uint wrong;      /* questions that were not as they had been asked */

@@ -78,7 +78,7 @@ static void reply(struct server *server, struct ripc_msg *msg)
 	ripc_msg_free(msg);
 }
 
-/* One of those that it has kept. */
+/* Answers a kept request. */
 static void reply_to_any(struct server *server)
 {
 	uint32_t i = (uint32_t)(fault_random(&server->random) % server->n_kept);

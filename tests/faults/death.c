@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How long death takes to be told. A partner of the same host is killed at random moments while we
- * send to it, one message after the other; or it closes its context. Measured are: from its end, as
- * the kernel has it, until the send under way has ended; and from the registration of a successor
- * until that has a message. What a send that begins after the death may end with is checked; how
- * long things take is printed, and only what hangs fails.
+ * The time until a death is reported. A partner of the same host is killed at random moments while
+ * we send to it, one message after the other; or it closes its context. Measured are: from its end,
+ * as the kernel has it, until the send under way has ended; and from the registration of a
+ * successor until that has a message. The outcome of a send that begins after the death is checked;
+ * how long things take is printed, and only what hangs fails.
  *
  * usage: faults-death killed|closed|succeeded|forked BYTES [--full]
  * By which network, says RIPC_BACKENDS. forked: a child of the partner keeps its sockets.

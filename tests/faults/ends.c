@@ -10,8 +10,8 @@
  *   cleanup     main calls OPENSSL_cleanup(), sends, and closes the context
  *
  * Each also as "first-HOW": the program has used libcrypto itself before, and libcrypto cleans up
- * at exit. In the others a last message must arrive, but not after OPENSSL_cleanup(). What contexts
- * have of libcrypto then is not freed, so leaks are not looked for there.
+ * at exit. In the others a last message must arrive, but not after OPENSSL_cleanup(). Objects of
+ * libcrypto in contexts are then not freed, so the test does not check for leaks there.
  *
  * usage: faults-ends HOW RUNS
  */

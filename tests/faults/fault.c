@@ -123,7 +123,7 @@ void fault_find(struct ripc_context *ctx, uint64_t id)
 	uint64_t began_ms = fault_now_ms();
 	int error = ripc_resolve(ctx, id, FIND_MS);
 
-	/* Who is silent for a second is taken to be nobody, but not sooner. */
+	/* A process that is silent for a second is considered gone, but not sooner. */
 	if (error == -ENOENT && fault_now_ms() - began_ms < 500)
 		fault_fail("service %#llx was not looked for", (unsigned long long)id);
 	while (error == -ENOENT && fault_now_ms() - began_ms < FIND_MS) {
@@ -254,7 +254,10 @@ int fault_spawn(const char *const *argv, int *ready)
 	if (pid < 0)
 		fault_fail("fork: %s", strerror(errno));
 	if (pid == 0) {
-		/* Who is killed at a time-out leaves nobody behind, stopped or waiting. */
+		/*
+		 * A process that is killed at a time-out leaves no process behind, stopped or
+		 * waiting.
+		 */
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		dup2(ends[1], FAULT_READY_FD);
 		fcntl(FAULT_READY_FD, F_SETFD, 0); /* if it had been that number already */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the fault tests share: failing in words, what a process leaves behind, contexts that only
- * this test's processes meet, and what a call may return when its partner fails.
+ * Code shared by the fault tests: failing in words, remains of a process, contexts that only this
+ * test's processes meet, and the permitted results of a call when its partner fails.
  */
 #ifndef FAULT_H
 #define FAULT_H
@@ -41,7 +41,7 @@ void fault_find(struct ripc_context *ctx, uint64_t id);
 /* May a waiting long send that ends so be explained by a partner that failed? */
 bool fault_documented(int status, enum ripc_outcome outcome);
 
-/* What a process may leave behind: its descriptors, shared memory, abstract socket names. */
+/* Possible remains of a process: its descriptors, shared memory, abstract socket names. */
 struct fault_left {
 	int descriptors, shared, names;
 };

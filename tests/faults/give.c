@@ -65,7 +65,7 @@ static void give_all(const struct end *end, uint64_t to)
 {
 	int error = -ENOENT;
 
-	/* Who is silent for a second is taken to be nobody, for another second. */
+	/* A process that is silent for a second is considered gone, for another second. */
 	for (int i = 0; i < 40 && error == -ENOENT; i++) {
 		usleep(i ? 500000 : 0);
 		error = ripc_resolve(end->ctx, to, PATIENCE_MS);
@@ -109,7 +109,7 @@ static void live_on(int in)
 {
 	struct pollfd poller = {.fd = in};
 
-	/* What is in it is not for us. */
+	/* The contents are not for us. */
 	while (poll(&poller, 1, -1) < 0 && errno == EINTR)
 		;
 	_exit(0);
@@ -127,7 +127,7 @@ static void hold(int in, int out, bool forks)
 	receive_all(&end, msgs);
 	check(pipe(alive) ? -errno : 0, "pipe");
 	if (forks && fork() == 0) {
-		/* It is there: its parent may go. */
+		/* The child is ready: its parent may go. */
 		put_number(alive[1], 1);
 		live_on(in);
 	}
@@ -191,7 +191,7 @@ static int add_bytes(void *arg, const struct ripc_holder *holder)
 	return 0;
 }
 
-/* What a service holds of ours. */
+/* The memory of ours that a service holds. */
 static uint64_t held_by(const struct end *end, uint64_t id)
 {
 	struct ripc_holder sought = {.id = id};
@@ -248,7 +248,7 @@ static void outlive_owner(struct end *end, int in, int out)
 		const uint8_t *bytes = msgs[i]->items[0].iov_base;
 		uint8_t first = bytes[0];
 
-		ripc_receive(end->svc, 1, &msg); /* it learns of the death */
+		ripc_receive(end->svc, 1, &msg); /* the end learns of the death */
 		check(first == i + 1 && memcmp(bytes, bytes + 1, LEN - 1) == 0 ? 0 : -EBADMSG,
 			"bytes");
 		ripc_msg_free(msgs[i]);
@@ -295,7 +295,7 @@ static void round_of(struct end *end, enum death death)
 	close(to[0]);
 	close(from[1]);
 	(death == OWNER ? outlive_owner : outlive_holder)(end, from[0], to[1]);
-	/* Who has lived on may end now. */
+	/* The survivor may end now. */
 	close(to[1]);
 	close(from[0]);
 	waitpid(child, NULL, 0);

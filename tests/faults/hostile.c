@@ -125,7 +125,7 @@ void stage_open(struct stage *stage)
 			pthread_create(&stage->reader, NULL, reader_main, stage) ||
 			pthread_create(&stage->target_reader, NULL, target_main, stage))
 		fault_fail("no thread");
-	/* What it takes to talk at all is not the attack's. */
+	/* The bytes needed to talk at all do not count as the attack's. */
 	while (atomic_load(&stage->read) < LETTERS)
 		usleep(1000);
 	stage->resident_kb = fault_resident_kb();
@@ -191,7 +191,7 @@ static bool all_counted(const struct ripc_stats *before, const struct ripc_stats
 		now->drop_version != before->drop_version;
 }
 
-/* What a sends is also sent again, cut off and altered, from the very address that b knows. */
+/* Packets of a are also sent again, cut off and altered, from the very address that b knows. */
 static void altered_path(struct stage *stage)
 {
 	uint64_t until_ms = fault_now_ms() + 60000;

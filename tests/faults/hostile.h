@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the files of the hostile-partner test share: two contexts of this process, a pair of
- * honest services that talk all the time, and the service that is attacked beside them.
+ * Shared by the files of the hostile-partner test: two contexts of this process, a pair of honest
+ * services that talk all the time, and the service that is attacked beside them.
  */
 #ifndef HOSTILE_H
 #define HOSTILE_H

@@ -96,7 +96,7 @@ static void make_valid(struct stage *stage, struct raw *raw, struct kept *kept)
 	await_count(&stage->target_longs, longs + 1, "a long");
 }
 
-/* To an address that is not proven go no more bytes than came from there. */
+/* An unproven address receives no more bytes than it sent. */
 static void check_answers(struct raw *raw, const char *what)
 {
 	raw_drain(raw);
@@ -152,7 +152,7 @@ void partner_replays(struct stage *stage)
 	raw_close(&raw);
 }
 
-/* What was valid for a service that is closed has no effect on the next one. */
+/* Packets that were valid for a closed service have no effect on the next one. */
 void partner_replays_after_restart(struct stage *stage)
 {
 	struct ripc_service *first, *second;
@@ -178,7 +178,7 @@ void partner_replays_after_restart(struct stage *stage)
 	replay(&raw, &kept, 100);
 	check_answers(&raw, "replays after a restart");
 	if (ripc_receive(second, 0, &msg) != -EAGAIN)
-		fault_fail("what was sent to a predecessor was delivered");
+		fault_fail("a message to a predecessor was delivered");
 	ripc_service_close(second);
 	raw_close(&raw);
 }
@@ -194,7 +194,7 @@ static uint64_t refusals(struct raw *raw)
 	return n;
 }
 
-/* What fills the pool to the last block, if one partner may. */
+/* Fills the pool to the last block, if one partner may. */
 static uint64_t greedy_total(uint64_t number)
 {
 	if (number < 2)
@@ -324,7 +324,9 @@ void partner_asks_nonsense(struct stage *stage)
 	raw_close(&raw);
 }
 
-/* It takes nothing from its socket and says nothing any more, while much is sent to it. */
+/*
+ * The partner reads nothing from its socket and sends nothing any more, while much is sent to it.
+ */
 void partner_stops_reading(struct stage *stage)
 {
 	unsigned int completions = atomic_load(&stage->target_completions);

@@ -23,7 +23,7 @@
 #include "fault.h"
 #include "kill.h"
 
-/* Of a call to a partner that lives, as far as the survivor knows. */
+/* A call to a partner that lives, as far as the survivor knows. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define DEADLINE_MS 3000u
 #else
@@ -65,7 +65,7 @@ struct driver {
 	bool was_again;    /* the last exchange had to be tried again */
 };
 
-/* Of all: exchanges, and those with the living that should not have had to be tried again. */
+/* Totals: exchanges, and those with living partners that should not have needed a retry. */
 static uint32_t n_exchanges, n_again;
 
 static const struct point {
@@ -208,7 +208,7 @@ static bool receive_letter(struct driver *driver, int timeout_ms, struct letter 
 	return got;
 }
 
-/* A letter there and its answer back. What was delivered is answered in patience_ms. */
+/* A letter there and its answer back. A delivered letter is answered within patience_ms. */
 static bool exchange(struct driver *driver, uint64_t patience_ms)
 {
 	const struct letter letter = {.number = ++driver->number, .life = driver->life};
@@ -351,7 +351,7 @@ static void converse(struct driver *driver, enum role role)
 	victim_reap(driver);
 }
 
-/* What the survivor does after the victim died: one more call to the dead, then the restart. */
+/* The survivor's actions after the victim died: one more call to the dead, then the restart. */
 static void after_death(struct driver *driver, enum role role)
 {
 	const struct letter letter = {.number = NUMBERS - 1, .life = driver->life};
@@ -472,7 +472,7 @@ static void stop_and_continue(uint32_t delay_us)
 
 /* ---- restart cycles ---------------------------------------------------------------------- */
 
-/* Of memory that is, or was, shared. */
+/* Names of memory that is, or was, shared. */
 static uint32_t mappings(void)
 {
 	FILE *file = fopen("/proc/self/maps", "re");
@@ -561,7 +561,7 @@ static void check_again(void)
 		fault_fail("too many letters to the living were not delivered at once");
 }
 
-/* What a library beneath opens once, for as long as the process lives, is no leak. */
+/* Descriptors that a library beneath opens once, for the life of the process, are no leak. */
 static void open_once(void)
 {
 	struct ripc_context *ctx;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the two sides of the kill test (kill.c, kill_victim.c) say to each other. */
+/* The protocol between the two sides of the kill test (kill.c, kill_victim.c). */
 #ifndef KILL_H
 #define KILL_H
 
@@ -31,7 +31,7 @@ struct stop {
 	uint32_t life;
 };
 
-/* What came in one life. */
+/* Counts of one life. */
 struct tally {
 	uint32_t life;
 	uint8_t seen[NUMBERS];
@@ -43,10 +43,9 @@ int victim_main(char **argv);
 /* Both items of a message. bytes has LETTER_LEN. */
 void letter_pack(struct iovec items[2], struct letter *letter, void *bytes);
 /*
- * What was received, checked: -1 if it is not a whole letter, came before, or is of an earlier
- * life than one that has come. The first one of a new life begins a new tally: one that had been
- * delivered before the victim died may still have waited to be received. ANSWER_AGAIN may be one
- * that came before.
+ * Checks a received letter: -1 if it is not whole, came before, or is of an earlier life than one
+ * that has come. The first one of a new life begins a new tally: one that had been delivered before
+ * the victim died may still have waited to be received. ANSWER_AGAIN may be one that came before.
  */
 int letter_read(const struct ripc_msg *msg, struct tally *tally, struct letter *letter);
 

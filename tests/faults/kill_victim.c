@@ -156,7 +156,7 @@ static uint32_t exchange(struct victim *victim, uint32_t number)
 		number++;
 		usleep(10000);
 	}
-	/* Of the few letters of a life not many meet that. */
+	/* Only few letters of a life meet this case. */
 	victim->again += number > first;
 	if (victim->again > 3)
 		fault_fail("victim: too many letters were not delivered at once");

@@ -23,7 +23,7 @@
 
 static struct ripc_context *ctx;
 static struct ripc_service *svc;
-/* What was sent and got is said at the end: who reads us looks elsewhere meanwhile. */
+/* The counts are printed at the end: the reader of our output is busy meanwhile. */
 static FILE *journal;
 
 static void say(const char *text)

@@ -75,7 +75,7 @@ static void turn(struct world *world, int rounds)
 	}
 }
 
-/* Whatever a call says must be 0, a count, or the negative of an errno. */
+/* A call must return 0, a count, or the negative of an errno. */
 static int checked(const struct world *world, const char *what, int status)
 {
 	if (status < -200)

@@ -100,7 +100,7 @@ static int send_note(struct driver *driver, struct note *note, void *bytes)
 
 	fault_fill(bytes, note->len, note_seed(note));
 	error = ripc_sendmsg(driver->svc, &send, &outcome);
-	/* Who is silent for a second is taken to be nobody, if he has to be looked for anew. */
+	/* A process that is silent for a second is considered gone, if it has to be found anew. */
 	if (error == -ENOENT && atomic_fetch_add(&driver->nobody, 1) >= NOBODY_MOST)
 		fault_fail("too many notes found nobody");
 	while (error == -ENOENT && outcome == RIPC_NOT_DELIVERED && fault_now_ms() < until_ms) {
@@ -130,7 +130,7 @@ static void *stream_main(void *arg)
 	return NULL;
 }
 
-/* The second sends from memory of the pool, which the partner reads by itself. */
+/* The second process sends from memory of the pool, which the partner reads directly. */
 static void streams_start(struct driver *driver)
 {
 	for (uint32_t i = 0; i < STREAMS; i++) {
@@ -160,7 +160,7 @@ static void streams_end(struct driver *driver)
 	}
 }
 
-/* So many more have been delivered. */
+/* Waits until n more have been delivered. */
 static void streams_await(struct driver *driver, uint32_t n)
 {
 	uint64_t until_ms = fault_now_ms() + PATIENCE_MS;

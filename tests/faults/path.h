@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the tests of several paths (path.c, path_partner.c) share: a partner process whose shared
+ * Shared by the tests of several paths (path.c, path_partner.c): a partner process whose shared
  * memory can be taken away and given back while messages come, and what is said to it.
  */
 #ifndef PATH_H
@@ -19,7 +19,7 @@
 #define STREAMS  3u
 #define LEN_MAX  (3u << 20)
 
-/* What a partner does when it gets a signal. */
+/* The actions of a partner on a signal. */
 #define SIGNAL_BREAK  SIGHUP  /* ends its links of shared memory; new ones are welcome */
 #define SIGNAL_REFUSE SIGUSR1 /* ends them, and refuses new ones */
 #define SIGNAL_ADMIT  SIGUSR2 /* admits them again */

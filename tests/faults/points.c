@@ -31,13 +31,13 @@
 #endif
 #define DEAD_MS     100u /* of a call to one that is dead */
 #define STOPPED_MS  350u /* for so long: more than the partner's time-out */
-#define WORKERS     7u   /* they mostly wait */
+#define WORKERS     7u   /* workers mostly wait */
 #define LIVES_MAX   5    /* of victims, until one gets to the point */
 
 enum role { ROLE_CLIENT, ROLE_SERVER }; /* of the survivor */
 enum state { LIVES, STOPPED, ENDED };   /* of the victim */
 
-/* Each is passed at least so often in a conversation, in either role. */
+/* Points, and how often a conversation passes each at least, in either role. */
 static const struct point {
 	const char *name;
 	uint32_t most;
@@ -149,7 +149,7 @@ static bool victim_is_ready(struct driver *driver)
 	return victim->was_ready;
 }
 
-/* It is dead; its child, if it has left one, ends with this. */
+/* The victim is dead; its child, if it has left one, ends with this. */
 static void victim_forget(const struct driver *driver, const struct victim *victim)
 {
 	uint64_t until_ms = fault_now_ms() + PATIENCE_MS;
@@ -167,7 +167,7 @@ static void victim_reap(struct driver *driver)
 	driver->victim.status = fault_await(driver->victim.pid, PATIENCE_MS);
 }
 
-/* It has ended by itself. */
+/* The process has ended by itself. */
 static void victim_end(struct driver *driver)
 {
 	victim_reap(driver);
@@ -226,7 +226,7 @@ static void visit(struct driver *driver)
 
 static void serve_all(struct driver *driver)
 {
-	uint64_t until_ms = fault_now_ms() + 3 * PATIENCE_MS; /* it may ask each for one of them */
+	uint64_t until_ms = fault_now_ms() + 3 * PATIENCE_MS; /* one wait for each process */
 	bool visited = false;
 
 	while (state_of(driver) == LIVES) {
@@ -271,7 +271,7 @@ static enum state converse(struct driver *driver)
 	return state_of(driver);
 }
 
-/* What the victim has left is gone; all: not only what it held of our memory. */
+/* The remains of the victim are gone; all: not only the memory of ours that it held. */
 static void settle(struct driver *driver, bool all)
 {
 	uint64_t until_ms = fault_now_ms() + PATIENCE_MS;
@@ -449,7 +449,7 @@ static void work(enum role role, uint32_t worker, bool full)
 	for (uint32_t p = worker; p < N_POINTS; p += WORKERS) {
 		for (uint32_t i = 0; i < each; i++, kills++)
 			kill_case(&driver, "kill", &points[p], passing(&points[p], &random));
-		/* These take their time: of the points now these, now those. */
+		/* Some points take their time: each run has others of them. */
 		for (uint32_t i = 0; i < each; i++) {
 			if (!full && fault_random(&random) % (5 * FAULT_FEWER))
 				continue;

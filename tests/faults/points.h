@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of the test of named points share (points.c): a talk of all kinds of messages. */
+/* Shared by the files of the test of named points (points.c): a talk of all kinds of messages. */
 #ifndef POINTS_H
 #define POINTS_H
 
@@ -19,7 +19,7 @@
 #define PENDING_MAX 64
 #define SEEN_MAX    4096u
 
-/* What a message is by its way. */
+/* The kinds of messages by their way. */
 enum kind {
 	KIND_SHORT,  /* in a slot of a ring */
 	KIND_WIDE,   /* in its area; with many beside it that want no answer */
@@ -79,15 +79,15 @@ void talk_tidy(struct talker *talker);
 int victim_main(char **argv);
 
 /* ---- points_left.c ----------------------------------------------------------------------- */
-/* What a process has, and may leave behind. */
+/* The resources of a process, which it may leave behind. */
 struct left {
 	int descriptors, names, mappings;
 	uint64_t pool_bytes, given_bytes, mapped_bytes;
 };
 
 struct left left_now(struct talker *talker);
-/* Is nothing more than before; without all, of the memory that others may hold? Of the pool and of
- * the mappings a little is kept for later. */
+/* Is nothing more than before; without all, of the memory that others may hold? The library keeps a
+ * little of the pool and of the mappings for later. */
 bool left_is_less(const struct left *now, const struct left *before, bool all);
 /* The abstract name of another process's port, as it stands in /proc/net/unix; "": none. */
 void left_port_name(int pid, char name[64]);

@@ -12,7 +12,7 @@
 #define POOL_SLACK     (64u << 10) /* messages that are kept for the next */
 #define MAPPINGS_SLACK 8           /* slabs of the pool likewise */
 
-/* Of memory that is, or was, shared. */
+/* Names of memory that is, or was, shared. */
 static int mappings(void)
 {
 	FILE *file = fopen("/proc/self/maps", "re");

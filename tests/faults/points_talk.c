@@ -15,8 +15,8 @@
 #define QUIET_N  140u  /* more than a ring has slots */
 #define SLACK_MS 12000u /* a call that takes so much longer than its deadline hangs */
 
-/* What a process receives must not have the length of what it sends: the pool would use the same
- * memory again, which it then shows to nobody. */
+/* Received and sent messages of a process must differ in length: otherwise the pool would use the
+ * same memory again, which it then shares with no partner. */
 static size_t len_of(const struct note *note)
 {
 	static const size_t lens[KINDS] = {50, 600, 30000, 200000, 600 << 10, 600 << 10};
@@ -303,7 +303,7 @@ int talk_close(struct talker *talker)
 
 	talk_drop_kept(talker);
 	error = ripc_close(talker->ctx, (int)talker->deadline_ms);
-	/* What is in the pool has gone with it. */
+	/* Messages in the pool are gone with it. */
 	for (int i = 0; i < PENDING_MAX; i++) {
 		if (talker->pending[i].mem && !talker->pending[i].in_pool)
 			free(talker->pending[i].mem);

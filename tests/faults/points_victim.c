@@ -79,7 +79,7 @@ static void print_counts(void)
 		printf("%6d %s\n", atomic_load(&counts[i].n), atomic_load(&counts[i].name));
 }
 
-/* Whoever is asked may have given us up while we were stopped: then again. */
+/* A partner may have given us up while we were stopped: then ask again. */
 static void call_all(struct talker *talker)
 {
 	for (uint32_t i = 0; i < ROUNDS * KINDS; i++) {

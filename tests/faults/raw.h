@@ -28,7 +28,7 @@ struct raw {
 	uint8_t received[RAW_PACKET_MAX];
 };
 
-/* To the service svc of somebody whom another service can reach: by its path. */
+/* Sends to the service svc of a process that another service can reach: by its path. */
 void raw_open(struct raw *raw, struct ripc_service *from, struct ripc_service *svc, uint64_t seed);
 void raw_close(struct raw *raw);
 /* The same partner from another port. */

@@ -99,7 +99,7 @@ static void attack(struct foe *foe, uint64_t until_ms)
 	if (getrandom(own, sizeof(own), 0) != sizeof(own))
 		fault_fail("no random numbers");
 	foe->fd = ripc__shm_connect(foe->victim, own);
-	/* Who is slow to say hello is not waited for. */
+	/* A process that is slow to say hello is not waited for. */
 	if (foe->fd == -EAGAIN || foe->fd == -ECONNREFUSED || foe->fd == -EPIPE)
 		return;
 	poller.fd = foe->fd;

@@ -20,7 +20,7 @@ KEYS = os.environ.get('RIPC_KEYS')  # of the programs; without: open
 
 
 class Stream:
-    """What the sender said of each message."""
+    """The sender's report of each message."""
 
     def __init__(self, lines):
         said = [line.split(' ')[1:] for line in lines if line.startswith('sent ')]
@@ -38,7 +38,7 @@ def tell(process, word, answer):
         process.popen.stdin.write(word + '\n')
         process.popen.stdin.flush()
     except BrokenPipeError:
-        pass  # it has ended, and line() says how
+        pass  # the process has ended, and line() reports how
     process.line(answer)
 
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What fuzz targets share: libFuzzer's entry, and a claim that stops it when it is false. */
+/* Shared by the fuzz targets: libFuzzer's entry, and a claim that stops it when it is false. */
 #ifndef FUZZ_H
 #define FUZZ_H
 

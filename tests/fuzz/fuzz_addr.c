@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Any bytes as a record's address of the udp and the shm backend, from any host. What is accepted
- * is the address of one host or process: it can be said in words, and is known again.
+ * Any bytes as a record's address of the udp and the shm backend, from any host. An accepted blob
+ * is the address of one host or process: it can be printed, and is known again.
  */
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Any bytes as a capability, and as the text of a file of capabilities. What is accepted encodes to
+ * Any bytes as a capability, and as the text of a file of capabilities. Accepted input encodes to
  * the same bytes; no signature of another author counts; ours does, until one bit is another one.
  */
 #include <string.h>

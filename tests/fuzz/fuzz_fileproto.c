@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Any bytes as what fileserver and fileget say to each other (examples/fileproto.h): as a request,
- * as an answer, as a listing. What is accepted encodes to the same bytes, and no name leads out of
- * a directory.
+ * Any bytes in the protocol of fileserver and fileget (examples/fileproto.h): as a request, as an
+ * answer, as a listing. Accepted input encodes to the same bytes, and no name leads out of a
+ * directory.
  */
 #include <string.h>
 

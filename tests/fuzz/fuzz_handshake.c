@@ -4,9 +4,9 @@
  * handshakes: the input says what passes, what is altered (with its MAC made right), what is made
  * up, and how time passes. Both ends are initiator and responder.
  *
- * What must hold: an end sends nothing but well-formed sealed datagrams; it computes a handshake
- * only for a valid proof; a session that nobody forged has the same keys at the other end; rights
- * are those that the authority has granted.
+ * Invariants: an end sends nothing but well-formed sealed datagrams; it computes a handshake only
+ * for a valid proof; a session that nobody forged has the same keys at the other end; rights are
+ * those that the authority has granted.
  */
 #include <string.h>
 
@@ -125,7 +125,7 @@ static void check_rights(const struct member *member)
 
 		CLAIM(!member->rights->all && member->rights->may[i].until_s == UNTIL_S);
 		CLAIM(id == SERVICE || id == SERVICE + 1);
-		/* Of its own key. */
+		/* A capability of its own key. */
 		CLAIM(memcmp(capabilities[id - SERVICE] + 24, member->key, 32) == 0);
 	}
 }
@@ -297,7 +297,7 @@ static void init_forge(struct world *w, int to)
 	payload[8] = input8(&w->input) % 3;
 	in.iov_len = payload_make(w, payload, INIT_PAYLOAD, 9);
 	if (payload[0] % 8)
-		in.iov_len = INIT_SAID; /* what follows is zero, or an alteration */
+		in.iov_len = INIT_SAID; /* remaining bytes: zero, or an alteration */
 	ripc__datagram_begin(made.bytes, SEALED_INIT, 1 + input8(&w->input));
 	put64(made.bytes + 8, ours->ctx->incarnation ^ (input8(&w->input) % 4 == 3));
 	put64(made.bytes + 16, theirs->ctx->incarnation);
@@ -366,7 +366,7 @@ static void begin(struct world *w, int from)
 	check_sent(w, from, sent);
 }
 
-/* One that core sends: a sealed packet, or the first bytes of one. */
+/* A datagram that core sends: a sealed packet, or the first bytes of one. */
 static void talk(struct world *w, int from)
 {
 	struct seal *seal = w->ends[from].ctx->seal;

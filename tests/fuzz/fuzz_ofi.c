@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Any bytes as an address blob of the ofi backend, and as what goes before a received datagram, on
- * an endpoint of any format. What is accepted encodes to the same bytes.
+ * Any bytes as an address blob of the ofi backend, and as the header of a received datagram, on an
+ * endpoint of any format. Accepted input encodes to the same bytes.
  */
 #include <string.h>
 

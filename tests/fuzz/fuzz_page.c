@@ -37,7 +37,7 @@ static void fill(uint8_t *memory, size_t len, const uint8_t *data, size_t data_l
 	struct ripc_page *page = (struct ripc_page *)(memory + sysconf(_SC_PAGESIZE));
 
 	for (size_t at = 0, n; at < len; at += n) {
-		n = at ? at : data_len; /* what is there once more */
+		n = at ? at : data_len; /* the same bytes once more */
 		n = n < len - at ? n : len - at;
 		memcpy(memory + at, at ? memory : data, n);
 	}
@@ -46,7 +46,7 @@ static void fill(uint8_t *memory, size_t len, const uint8_t *data, size_t data_l
 	page->magic = RIPC_PAGE_MAGIC;
 	page->version = RIPC_PAGE_VERSION;
 	page->word = sizeof(size_t);
-	page->sequence &= ~1u; /* else each run would wait for the end of the writing */
+	page->sequence &= ~1u; /* without this, each run would wait for the end of the writing */
 	page->n_services %= RIPC_PAGE_SERVICES + 2;
 	page->n_partners %= RIPC_PAGE_PARTNERS + 2;
 	page->n_members %= RIPC_PAGE_MEMBERS + 2;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Any bytes as an address blob, as private data and as a message's preamble of the rdmacm backend:
- * as they are, and with a right checksum. What is accepted encodes to the same bytes.
+ * as they are, and with a right checksum. Accepted input encodes to the same bytes.
  */
 #include <string.h>
 

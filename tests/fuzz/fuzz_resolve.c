@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Any datagram through wire_resolve_decode(), as it is and with its checksum made right, which
- * no fuzzer would find. What it accepts encodes to the same bytes.
+ * Any datagram through wire_resolve_decode(), as it is and with its checksum made right, which no
+ * fuzzer would find. Accepted input encodes to the same bytes.
  */
 #include <string.h>
 

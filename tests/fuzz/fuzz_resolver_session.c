@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Questions, answers, notices and junk in any order, at any time, from anybody, to one resolver,
- * while its owner looks up, publishes and withdraws. Whatever comes: each lookup and each
- * registration ends exactly once; an answer is only believed under the nonce of a question; what
- * is sent is well-formed and to a stranger no longer than what he sent; at the end nothing is
- * due and nothing is left.
+ * while its owner looks up, publishes and withdraws. For any input, each lookup and each
+ * registration ends exactly once; a response is only believed under the nonce of a query; sent
+ * datagrams are well-formed and to a stranger no longer than its own; at the end nothing is due and
+ * nothing is left.
  */
 #include <errno.h>
 #include <string.h>
@@ -39,7 +39,7 @@ struct world {
 	struct ripc__source_event event;
 	uint64_t nonces[QUESTIONS];
 	uint32_t n_questions, n_open;
-	int asked[N_SOURCES];    /* what ask returns */
+	int asked[N_SOURCES];    /* results of ask */
 	bool name_is_held;       /* publish finds it so, unless it displaces */
 	size_t came_len;         /* of the datagram that is being handled */
 	uint32_t n_listed;
@@ -47,7 +47,7 @@ struct world {
 	bool pending[IDS + 1], publishing[IDS + 1], published[IDS + 1];
 	uint64_t own[IDS + 1];   /* incarnation of what lives here, 0: nothing */
 	bool grouped, joined;    /* the group is of interest; the first ID has joined it */
-	uint8_t on_resolved;     /* what the callback does */
+	uint8_t on_resolved;     /* actions of the callback */
 };
 
 struct source {
@@ -91,7 +91,8 @@ static int source_ask(void *at, uint64_t id, const void *data, size_t len)
 	if (question.type == WIRE_DIGEST) /* is passed on: names one */
 		wire_named_get(&question, 0, &question.record.id, &question.record.incarnation);
 	CLAIM(question.record.id == id && question.n_named <= 1);
-	CLAIM((question.type == WIRE_QUESTION) == (question.nonce != 0)); /* else a notice */
+	/* not a question: a notice */
+	CLAIM((question.type == WIRE_QUESTION) == (question.nonce != 0));
 	world->nonces[world->n_questions++ % QUESTIONS] = question.nonce;
 	return world->asked[source->which];
 }
@@ -225,7 +226,7 @@ static void look_up(struct world *world, uint64_t id)
 	CLAIM(status == 0 || status == -ENOENT || status == -EINPROGRESS);
 	if (status == -EINPROGRESS)
 		world->pending[id] = true;
-	else /* what is here needs no answer */
+	else /* sources on this host need no answer */
 		CLAIM(!world->pending[id] || world->own[id]);
 	if (status == 0)
 		CLAIM(answer->record.id == id && answer->record.incarnation != 0);
@@ -237,7 +238,7 @@ static void owner_resolved(void *arg, uint64_t id, int status, const struct ripc
 	uint8_t does = world->on_resolved;
 
 	if (world->grouped && id >= MEMBER_ID)
-		return; /* who a member is was asked on account of the group */
+		return; /* the member was queried on account of the group */
 	CLAIM(id > 0 && id <= IDS && world->pending[id]);
 	CLAIM((status == 0) == (answer != NULL) &&
 		(status == 0 || status == -ENOENT || status == -ETIMEDOUT));

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Partners and an application that do anything in any order to one context. Whatever they do:
- * each long message that was accepted ends exactly once, a window or return buffer comes back
- * at most once, and nobody else reaches it or what was sent any more; messages have the bytes that
- * were sent, and those to groups come once; no call outlives its deadline, what the context sends
- * is well-formed, and at the end nothing is left: no credit, buffers, partners, descriptors.
+ * Partners and an application that do anything in any order to one context. For any input, each
+ * accepted long message ends exactly once, a window or return buffer comes back at most once, and
+ * no partner reaches it or sent memory any more; messages have the bytes that were sent, and those
+ * to groups come once; no call outlives its deadline, sent packets are well-formed, and at the end
+ * nothing is left: no credit, buffers, partners, descriptors.
  */
 #include <errno.h>
 #include <string.h>
@@ -29,10 +29,10 @@
 #define MOVES         128u     /* of the input's first byte: the next two say what the device can */
 #define GROUPS        0x58u    /* of these bits of the first byte: there are groups */
 #define GROUPS_MASK   0x78u
-#define FENCED_US     400000u  /* what closing takes at most; what was given waits for it */
+#define FENCED_US     400000u  /* longest time of closing, which waits for transferred memory */
 #define SETTLED_MS    10000u   /* after so long of silence everything has ended */
 
-/* What is sent, and lent, has memory of its own: for others it may be in use. */
+/* Sent and posted memory of the application is separate: for others it may be in use. */
 static uint8_t memory[SOURCE_BYTES], sources[LONGS][SOURCE_BYTES];
 static uint8_t windows[WINDOWS][WINDOW_BYTES], lent[LONGS + ASKS][LENT_BYTES];
 
@@ -56,7 +56,7 @@ bool session_app_owns(const void *mem, size_t len)
 	return owns;
 }
 
-/* It is the application's again. */
+/* The memory is the application's again. */
 static void check_ours(const struct session *session, const void *mem, size_t len)
 {
 	CLAIM(!session_device_uses(session, mem, len));
@@ -209,7 +209,10 @@ static void ask_short(struct session *session)
 		check_ours(session, lent[i], LENT_BYTES);
 		*asked = NULL;
 	} else if (service && !session_device_uses(session, lent[i], LENT_BYTES)) {
-		/* Else a call that failed had opened it, for nobody, and it is being closed. */
+		/*
+		 * Without this, a failed call had opened a service that has no user and is being
+		 * closed.
+		 */
 		send.to = whom(session);
 		session->lent_back[i] = false;
 		if (ripc_sendmsg(service, &send, NULL) == 0)
@@ -252,7 +255,7 @@ static void check_place(struct session *session, const struct ripc_buffer *place
 	session->posted[i] = false;
 }
 
-/* Whom nothing is compared for can be told that an answer was written that was not. */
+/* A partner for which nothing is compared can hear of a written answer that was not written. */
 static bool may_be_wrong(const struct session *session, const struct ripc_msg *msg, uint32_t i)
 {
 	const uint32_t caps = session->mover.caps & (RIPC_CAP_INTACT | RIPC_CAP_DUBIOUS);
@@ -359,7 +362,7 @@ static void post(struct session *session)
 	session->n_posted++;
 }
 
-/* What the application had lent to a service, or sent by it, nobody reaches when it is closed. */
+/* No partner reaches memory of a closed service: neither posted nor sent memory. */
 static void check_ended(struct session *session, const struct ripc_service *service)
 {
 	for (uint32_t i = 0; i < session->n_posted; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Any bytes as what store_server is asked (examples/storeproto.h). What is accepted encodes to the
+ * Any bytes as a request to store_server (examples/storeproto.h). Accepted input encodes to the
  * same bytes.
  */
 #include <string.h>

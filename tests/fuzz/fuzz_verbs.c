@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Any bytes as an address blob, as a message about a connection, and as received datagrams of the
- * verbs backend. What is accepted encodes to the same bytes, and a datagram that passes for
- * another one's sender is from that sender.
+ * verbs backend. Accepted input encodes to the same bytes, and a datagram that passes for another
+ * one's sender is from that sender.
  */
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Any datagram through wire_decode(). What it accepts must be wholly understood: encoding the
+ * Any datagram through wire_decode(). Accepted datagrams must be wholly understood: encoding the
  * result gives the same bytes, and every item and key lies inside the datagram.
  */
 #include <string.h>

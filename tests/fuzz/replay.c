@@ -24,7 +24,7 @@ static int run_file(const char *path)
 	data = malloc(INPUT_MAX);
 	len = data ? fread(data, 1, INPUT_MAX, file) : 0;
 	fclose(file);
-	exact = malloc(len ? len : 1); /* so that a sanitizer sees reads beyond the end */
+	exact = malloc(len ? len : 1); /* a sanitizer then sees reads beyond the end */
 	if (data && exact) {
 		memcpy(exact, data, len);
 		LLVMFuzzerTestOneInput(exact, len);

@@ -38,7 +38,7 @@
 struct person {
 	uint64_t service, incarnation, context, token_in, token_out, proof, question;
 	uint64_t heard_long, heard_total; /* the last announcement to it */
-	uint64_t heard_lent;              /* what was lent with it */
+	uint64_t heard_lent;              /* memory posted with the request */
 	uint64_t said_total, said_before; /* of its own last announcements */
 	uint64_t echo, echo_stamp;        /* the last question whether it is there */
 	uint64_t to;                      /* the incarnation that talked to it last */
@@ -55,15 +55,15 @@ struct expected {
 	void *given; /* the pool buffer that goes with it, or NULL */
 };
 
-/* What the device has in hand. */
+/* Transfers in the hands of the device. */
 enum use_kind {
 	USE_READ = 1, /* in progress; their memory is the device's */
 	USE_WRITE,
 	USE_REGION,   /* registered, to read into */
 	USE_SOURCE,   /* and to write from */
 	USE_OPEN,     /* partners reach it */
-	USE_CLOSING,  /* they still may; RIPC_EV_FENCED follows */
-	USE_HANDED,   /* one has mapped it; RIPC_EV_FENCED follows some time */
+	USE_CLOSING,  /* transfers that may still happen; RIPC_EV_FENCED follows */
+	USE_HANDED,   /* a partner has mapped the memory; RIPC_EV_FENCED follows some time */
 	USE_MAPPED,   /* a partner's, by us */
 	USE_ROUTE     /* being made; RIPC_EV_PEER follows */
 };
@@ -84,7 +84,7 @@ struct mover {
 	bool fences, opens_slowly; /* closing takes its time; so do routes */
 	bool silent;               /* partners are: what waits for them ends */
 	struct list uses;
-	uint32_t n_uses, n_refusals; /* so many calls get refusal */
+	uint32_t n_uses, n_refusals; /* calls that get refusal */
 	int refusal;
 	uint64_t drawn;              /* keys */
 	uint32_t n_events;
@@ -111,14 +111,14 @@ struct said_short {
 	uint32_t n_took;
 };
 
-/* What groups are about. */
+/* The groups of the session. */
 struct many {
 	struct said_stream streams[PERSONS][2];
 	struct said_short shorts[SHORTS];
 	uint32_t n_shorts;
 	uint64_t drawn, heard; /* tokens; the number that the device hears */
 	uint64_t question[2];  /* of the resolver, about each group */
-	bool comes_to_many;    /* what comes next */
+	bool comes_to_many;    /* the next datagrams are multicast */
 };
 
 /* The state of the device, and of its port. */
@@ -140,7 +140,7 @@ struct session {
 	size_t in_len;
 	bool in_is_question;
 	struct ripc__addr from;
-	uint32_t peers_open, refuses; /* so many datagrams are not taken */
+	uint32_t peers_open, refuses; /* datagrams that are not taken */
 	int refusal;
 	uint32_t mtu;
 	const uint64_t *keys; /* of the announcement that is being made; NULL: none */
@@ -174,7 +174,7 @@ void session_pass(struct session *session, uint64_t us);
 void session_device_choose(struct session *session);
 /* Something of what it has in hand ends, or its partners reach what they can reach. */
 void session_device_step(struct session *session);
-/* What is due ends. Up to n events. */
+/* Ends due transfers. Up to n events. */
 int session_device_poll(struct session *session, struct ripc__event *events, uint32_t n);
 /* When the next one is due; UINT64_MAX: nothing is. */
 uint64_t session_device_next_us(const struct session *session);
@@ -182,7 +182,7 @@ uint64_t session_device_next_us(const struct session *session);
 bool session_device_uses(const struct session *session, const void *mem, size_t len);
 /* A route is to be made: 0 or -EINPROGRESS. peer has 8 bytes. */
 int session_route_open(struct session *session, uint8_t *peer);
-/* What the context has not given back by then it never will. */
+/* Memory that the context has not returned by then is lost. */
 void session_port_closes(struct session *session);
 /* Slots of the backend. */
 int session_mem_reg(void *port, void *peer, void *mem, size_t len, bool source, void **region);

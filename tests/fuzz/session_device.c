@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the device of a fuzzed session moves by itself, where the input gives it capabilities:
- * reads, writes, what partners can reach and what is mapped of theirs. It has a list of what it
- * has in hand; the input says when each ends, and how, or time does. Partners have zeros, so what
- * goes wrong leaves other bytes.
+ * The direct transfers of a fuzzed session's device, if the input gives it capabilities: reads,
+ * writes, memory that partners can reach, and mapped memory of partners. The device has a list of
+ * transfers in progress; the input decides when each ends, and how, or time does. Partners have
+ * zeros, so that faults leave other bytes.
  *
- * What must hold: all memory that it is given is the application's or a live block of the pool,
- * from beginning to end; each cookie is used for one thing at a time; what has been taken is given
+ * Invariants: all memory passed to the device is the application's or a live block of the pool,
+ * from beginning to end; each cookie is used for one thing at a time; registered memory is given
  * back before the device is closed.
  */
 #include <errno.h>
@@ -33,7 +33,7 @@ static bool is_closing(const struct use *use)
 	return use->kind == USE_CLOSING || use->kind == USE_HANDED;
 }
 
-/* It is there, all of it. */
+/* The memory is valid, all of it. */
 static void check_memory(struct session *session, const void *mem, size_t len)
 {
 	CLAIM(len > 0);
@@ -156,7 +156,7 @@ static void use_ends(struct session *session, struct use *use, uint8_t how)
 	use_free(session, use);
 }
 
-/* What a partner was handed comes back when it has fallen silent. */
+/* Memory mapped by a partner comes back when the partner has fallen silent. */
 static bool is_left(const struct session *session, const struct use *use)
 {
 	return use->kind == USE_HANDED && session->mover.silent;

@@ -90,7 +90,10 @@ static void say_stream(struct session *session, struct person *person, uint8_t h
 	struct said_stream *stream = stream_of(session, person, how >> 2);
 	struct wire_packet packet = {.h.type = WIRE_STREAM};
 
-	/* It repeats what it has said before, or that is on its way; but for so long nothing is. */
+	/*
+	 * The partner repeats earlier statements, or that is on its way; but for so long nothing
+	 * is.
+	 */
 	if (!(how & 128) || session->now_us - stream->told_us >= PARTNER_IDLE_US) {
 		stream->told = stream->number + 1;
 		stream->told_us = session->now_us;
@@ -119,7 +122,7 @@ static void short_make(struct session *session, struct person *person, uint8_t h
 
 	if (many->n_shorts == SHORTS || !person->to || !person->token_out)
 		return;
-	stream->number += how & 64 ? how >> 3 & 7 : 0; /* some have got lost */
+	stream->number += how & 64 ? how >> 3 & 7 : 0; /* some datagrams have got lost */
 	stream->number += (uint32_t)(stream->number + 1) ? 1 : 2;
 	many->shorts[many->n_shorts++] = (struct said_short){.person = person, .to = person->to,
 		.token_out = person->token_out, .incarnation = person->incarnation,
@@ -160,7 +163,7 @@ static void short_comes(struct session *session, uint8_t which, uint8_t how)
 	say(session, said->person, &packet, how & 8 ? 1 + how % HOSTS : said->person->host);
 }
 
-/* What it was told of the context's stream it says that it has heard; or more. */
+/* The partner reports the numbers of the context's stream that it has heard; or more. */
 static void say_heard(struct session *session, struct person *person, uint8_t how)
 {
 	struct wire_packet packet = {.h.type = WIRE_HEARD, .stream = person->heard_stream};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the partners of a fuzzed session say: packets that are nearly right, with choices of the
- * input where a partner could go wrong, and what partners learn from the context's packets.
- * The contents of all messages are zeros, so that checksums can be right.
+ * The packets of the partners of a fuzzed session: nearly right, with choices of the input where a
+ * partner could go wrong, and the knowledge that partners gain from the context's packets. The
+ * contents of all messages are zeros, so that checksums can be right.
  */
 #include <string.h>
 
@@ -395,7 +395,7 @@ static uint64_t destination(struct session *session, const struct person *person
 	return service ? ripc_service_incarnation(service) : 0x9999;
 }
 
-/* What a partner lets the context write into. */
+/* Memory that a partner lets the context write into. */
 static void offer(struct session *session, struct wire_packet *packet)
 {
 	static struct wire_return offers[WIRE_RETURNS_MAX];

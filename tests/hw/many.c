@@ -110,7 +110,7 @@ static size_t hear(const char *what, void *bytes, size_t len)
 	return len;
 }
 
-/* Both have come as far. */
+/* Both hosts have come as far. */
 static void meet(void)
 {
 	static int n;
@@ -170,7 +170,7 @@ static void open_route(struct end *end, void *route, const uint8_t *blob, size_t
 		fail("the route: %s", strerror(-error));
 }
 
-/* Each tells its addresses; each port has routes to both of the other host. */
+/* Each host tells its addresses; each port has routes to both of the other host. */
 static void open_all(void)
 {
 	uint8_t blobs[2][RIPC_ADDR_MAX] = {{0}}, others[2][RIPC_ADDR_MAX];
@@ -213,7 +213,9 @@ static void send_one(void *route, char byte)
 		fail("'%c' was not sent: %d", byte, sent);
 }
 
-/* What comes before the mark: so many datagrams, to many, with this byte, from the sender. */
+/*
+ * Receives the datagrams before the mark: a number of multicasts, with this byte, from the sender.
+ */
 static void expect(struct end *end, char byte, uint32_t n)
 {
 	double end_s = now_s() + PATIENCE_S;

@@ -26,7 +26,7 @@
 #define NUMBERS  (1u << 20) /* of messages to one incarnation */
 #define SENDERS  512u       /* incarnations that may come in one life */
 #define SHORTS   4u         /* for each long one */
-#define SLACK_MS 15000u     /* so much longer than its deadline hangs; guests stand still, too */
+#define SLACK_MS 15000u     /* tolerance before a call counts as hanging; guests stand still, too */
 #define END_MS   10000      /* for what is under way at the end */
 #define STEP_MS  100
 
@@ -35,7 +35,7 @@ struct head {
 	uint64_t number, len;
 };
 
-/* What came from one incarnation. */
+/* Messages from one incarnation. */
 struct sender {
 	uint64_t incarnation, longs, shorts;
 	uint8_t seen_longs[NUMBERS / 8], seen_shorts[NUMBERS / 8];

@@ -28,7 +28,7 @@
 #define DEPTH_SHORT  16u /* under way at once */
 #define DEPTH_LONG   4u
 #define SHORT_MOST   65536u /* bytes of a short message on any path */
-/* Of 64 partners that share 16 connections, one waited 60 s for its turn in an emulated guest. */
+/* With 64 partners on 16 connections, one waited 60 s for its turn in an emulated guest. */
 #define PATIENCE_MS  200000
 #define GUARD        64u /* bytes behind a return buffer that nobody may write */
 #define GUARD_BYTE   0x5a
@@ -38,7 +38,7 @@ struct question {
 	bool open;     /* no answer yet */
 	bool sending;  /* no completion yet */
 	uint64_t seed, len;
-	char *bytes, *place; /* what is sent, and lent for the answer */
+	char *bytes, *place; /* memory for sending, and posted for the answer */
 };
 
 struct job {
@@ -365,7 +365,7 @@ static int soak(const struct job *job)
 	asker_open(&asker, job, DEPTH_SHORT);
 	asker.least = 1;
 	asker.most = job->most;
-	ask_many(&asker, 1, true); /* so that the path is known */
+	ask_many(&asker, 1, true); /* makes the path known */
 	if (ripc_path_info(asker.svc, job->to, &path))
 		fail("no path", 0);
 	printf("path: %s, long messages by %s, to %s\n", path.backend, path.bulk, path.address);
@@ -433,7 +433,7 @@ static int crowd(const struct job *job)
 	printf("%llu partners, %llu messages there and back\n",
 		(unsigned long long)job->contexts, (unsigned long long)answered);
 	fflush(stdout);
-	getchar(); /* they stay until nobody looks any more */
+	getchar(); /* the processes stay until the examination is over */
 	for (uint64_t i = 0; i < job->contexts; i++)
 		asker_close(&askers[i]);
 	return 0;

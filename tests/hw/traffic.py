@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What libripc promises of RDMA devices, with traffic of hw-traffic and hw-peer; in a guest.
+"""Guarantees of libripc over RDMA devices, with traffic of hw-traffic and hw-peer; in a guest.
 
 usage: traffic.py BUILD CASE siw|rxe|wire   as root in a guest of tests/hw/guest
        siw: between the namespaces a and b; rxe: on one host; wire-siw, wire-rxe: the same command
@@ -50,7 +50,7 @@ def check(truth, what):
 
 
 def tell(*words):
-    """What was counted: tests/hw/lib/cases shows it."""
+    """Counted events: tests/hw/lib/cases shows them."""
     print('figures:', *words)
 
 
@@ -69,7 +69,7 @@ def run(*command):
 
 
 class Program:
-    """One of ours. What it says is read by a thread, so that waiting for it has a limit."""
+    """One of ours. A thread reads its output, so that waiting for it has a limit."""
 
     def __init__(self, setting, host, *command, **env):
         self.name = f'{host}: {os.path.basename(command[0])}'
@@ -158,7 +158,10 @@ class Setting:
         return peer
 
     def ended_badly(self):
-        """Of those that nobody has killed: who failed may have waited for one of them."""
+        """
+        Failures of processes that were not killed: a failed process may have waited for a killed
+        one.
+        """
         return [program for program in self.programs
                 if program.popen.poll() not in (None, 0, -signal.SIGKILL)]
 
@@ -169,7 +172,7 @@ class Setting:
 
 
 def resources(setting):
-    """What there is of each kind, for each device that the case is about."""
+    """The number of objects of each kind, for each device of the case."""
     return sorted((entry for entry in json.loads(run('rdma', '-j', 'resource', 'show'))
                    if entry['ifname'].startswith(setting.name)), key=lambda entry: entry['ifname'])
 
@@ -179,8 +182,9 @@ def entries(kind):
 
 
 class Owned:
-    """What one process has of a device. What its helper threads made does not name it: with siw
-    each host has a device of its own, on rxe the protection domains lead to its context."""
+    """The objects of one process on a device. Objects of its helper threads do not name the
+    process: with siw each host has a device of its own, on rxe the protection domains lead to its
+    context."""
 
     def __init__(self, setting, host, pid):
         self.device = f'siw{host}' if setting.name == 'siw' else 'rxe0'
@@ -240,7 +244,7 @@ class Cycles:
         self.meet('a', 'b')
 
     def meet(self, one, other):
-        """Both have something of each other."""
+        """Both ends have received messages of each other."""
         for host, partner in ((one, other), (other, one)):
             self.peers[host].line(f'from {self.peers[partner].incarnation}')
 
@@ -301,7 +305,7 @@ def kill(setting):
 
 
 def check_tallies(ends):
-    """What each says that was delivered came, once; ends: (incarnation, tally) of both."""
+    """Each delivered message arrived once; ends: (incarnation, tally) of both."""
     for (incarnation, sent), (_, got) in (ends, ends[::-1]):
         longs, shorts = got['received'].get(incarnation, (0, 0))
         most = sent['delivered'] + sent['unknown']
@@ -533,7 +537,8 @@ def choice(setting):
         meeting.put('end')
         return
     if setting.name == 'siw':
-        # It reaches every program of this kernel, whatever its namespace, and would be taken first.
+        # The module reaches every program of this kernel, whatever its namespace, and would be
+        # taken first.
         run('rdma', 'link', 'delete', 'rxe0')
     server = pingpong(setting, 'a', '--serve')
     # On one host shared memory is better than any device.

@@ -22,7 +22,7 @@ def is_here():
 
 
 def call(*arguments):
-    """What tshark prints; raises AssertionError where it, or the script, complains."""
+    """The output of tshark; raises AssertionError where it, or the script, complains."""
     # Where Wireshark keeps its settings is nobody's home: other scripts and settings do not count.
     with tempfile.TemporaryDirectory() as home:
         done = subprocess.run(['tshark', *arguments, '-X', 'lua_script:' + SCRIPT], check=False, timeout=280,
@@ -64,7 +64,7 @@ def rows(datagrams, fields, checksums=True):
 
 
 def whole(datagrams):
-    """All that is shown of the datagrams, as text."""
+    """The full text of the datagrams."""
     with tempfile.NamedTemporaryFile(suffix='.pcap') as file:
         write_capture(file.name, datagrams)
         return call('-r', file.name, '-2', *ANY_PORT, '-T', 'pdml')

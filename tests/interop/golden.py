@@ -29,7 +29,7 @@ def seal(data):
 
 
 def check_refused(name, data, decode, packet):
-    """What is cut off, longer, or altered must be refused; tells what is not."""
+    """Truncated, longer or altered datagrams must be refused; tells which are not."""
     altered = [data[:at] + bytes([data[at] ^ 1 << bit]) + data[at + 1:]
                for at in range(min(len(data), 160)) for bit in range(8)]
     altered += [data[:cut] for cut in range(min(len(data), 160))] + [data + b'\0']

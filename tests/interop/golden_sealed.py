@@ -21,12 +21,12 @@ SECRET, AUTHORITY = bytes(range(32)), bytes(range(0xa0, 0xc0))
 PRIVATE = bytes(range(0x20, 0x40)), bytes(range(0x40, 0x60))
 EPHEMERAL = bytes(range(0x60, 0x80)), bytes(range(0x80, 0xa0))
 CONTEXT = 0x1111111122222222, 0x3333333344444444
-# What the library draws from a source that the C test makes repeatable: an index for each handshake,
+# The library's draws from a source that the C test makes repeatable: an index for each handshake,
 # and another one for INIT with a proof; the responder's index; the address proof; the clock.
 INDEX, INDEX_AGAIN, THEIR_INDEX = 0x50e183df, 0xd966b727, 0x60a09553
 ADDRESS_PROOF, STAMP = 0x239d93f5cd2b3a61, 1000000000
 COUNTER = 0x1ffffff, 0x102
-# Of the initiator's index, of INDEX_AGAIN, of the responder's index.
+# Names for the initiator's index, INDEX_AGAIN, the responder's index.
 RESET, RESET_AGAIN, THEIR_RESET = 0xd2b33611aeec2c4d, 0xcdc857bdbd13095c, 0x9afba98532bf3183
 PACKET = protocol.write(protocol.SHORT, 0x1122334455667788, 0x99aabbccddeeff00, 0x0102030405060708, 42,
                         payload=b'hello, world', flags=1 << 8)
@@ -100,7 +100,7 @@ def write(path, made, numbers):
 
 
 def reader(name):
-    """What opens a datagram of this name, and its sender's number. Raises Malformed."""
+    """The key that opens a datagram of this name, and its sender's number. Raises Malformed."""
     ours, theirs = keys_of(0), keys_of(1)
     scenario, kind = name.rsplit('_', 1) if '_' in name else ('', name)
     if kind in ('PROOF', 'UNKNOWN'):

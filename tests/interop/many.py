@@ -30,7 +30,7 @@ def lower(number):
 
 
 class Stream:
-    """What a service sends to many members of a group."""
+    """The stream of a service to many members of a group."""
 
     def __init__(self, peer, group, number):
         self.peer, self.group, self.token, self.first = peer, group, peers.number(), number
@@ -52,7 +52,10 @@ class Stream:
 
 
 class Member:
-    """A peer that has joined a group. What goes to many comes to a socket that `loop`, a peer, looks at."""
+    """
+    A peer that has joined a group. Multicast datagrams arrive at a socket that `loop`, a peer,
+    polls.
+    """
 
     def __init__(self, peer, group, loop):
         self.peer, self.group, self.streams, self.deaf, self.malformed = peer, group, {}, False, []
@@ -142,7 +145,10 @@ class Member:
 
 
 def heard(test, stream, number, act=None):
-    """What is done, else STREAM, again as long as what goes to many may be on its way, brings HEARD with this number."""
+    """
+    The action, by default STREAM, again as long as multicasts may be on their way, brings HEARD
+    with this number.
+    """
     at = len(test.peer.log)
     numbers = lambda: [p.stream[2] for p in test.peer.saw(w.HEARD, at) if p.stream[:2] == (stream.group, stream.token)]
     for _ in range(1 if act else 50):
@@ -242,7 +248,7 @@ def another_token(test):
 
 
 def leaves(test):
-    """HEARD 0 says so. Who is back hears nothing until STREAM comes."""
+    """HEARD 0 says so. A returned member hears nothing until STREAM comes."""
     stream, number = test.stream, test.stream.first + 8
     heard(test, stream, 0, lambda: test.order('leave @interop.news'))
     assert test.order('join @interop.news') == 0
@@ -260,7 +266,10 @@ def leaves(test):
 
 
 def tally(member, sizes):
-    """Of the messages of these lengths: how many have come, in how many copies, and how many went to many."""
+    """
+    For messages of these lengths: how many have come, in how many copies, and how many by
+    multicast.
+    """
     return tuple(len([p for p in packets if p.type == w.SHORT and len(p.payload) in sizes])
                  for packets in (member.came, member.copies, member.log))
 
@@ -324,7 +333,10 @@ def four_members(test):
 
 
 def deaf_member(test):
-    """Three hear. Who does not hear gets copies, and no others do; after a while it hears again."""
+    """
+    Three hear. A member that does not hear gets copies, and no others do; after a while it hears
+    again.
+    """
     test.members['b'].deaf = True
     send_until(test, peer=(12, 0, 12), a=(12, 0, 12), b=(12, 12, 0), c=(12, 0, 12))
     test.members['b'].deaf = False

@@ -9,8 +9,8 @@
  *   cancel COOKIE   ping TO   resolve TO   open NAME (and close it)
  *   join TO   leave TO          a group
  *
- * TO and NAME are names of services; TO with "@" before it is the name of a group. A message that
- * can be answered is sent back as a long one, and a request as its reply.
+ * Here, TO and NAME are names of services; TO with "@" before it is the name of a group. A message
+ * that can be answered is sent back as a long one, and a request as its reply.
  */
 #include <errno.h>
 #include <poll.h>
@@ -32,7 +32,7 @@
 struct partner {
 	struct ripc_context *ctx;
 	struct ripc_service *service;
-	uint8_t *bytes; /* what is sent */
+	uint8_t *bytes; /* sent bytes */
 };
 
 /* Byte i of all messages. */

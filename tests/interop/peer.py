@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A context with one service, written from docs/protocol.md alone, the sources unread.
 
-It speaks UDP over IPv4 and IPv6, and knows the resolver's multicast, unicast and local sources. One thread:
-run(until) handles what comes until until() is true. What a test wants to go wrong it asks for: `lose`, `refuse`,
-`busy`, `deaf`.
+It speaks UDP over IPv4 and IPv6, and knows the resolver's multicast, unicast and local sources. One
+thread: run(until) handles what comes until until() is true. A test selects faults by `lose`,
+`refuse`, `busy`, `deaf`.
 """
 import os
 import select
@@ -44,7 +44,7 @@ def reached(address, record):
 
 
 class Partner:
-    """What is known of one incarnation of another service."""
+    """The known state of one incarnation of another service."""
 
     def __init__(self, incarnation, service=0, where=None):
         self.incarnation, self.service, self.where = incarnation, service, where
@@ -56,7 +56,7 @@ class Partner:
         self.seen, self.stamp, self.stamp_at = set(), 0, 0
 
     def oldest(self, number):
-        """Of the row of that number."""
+        """The columns of the row with that number."""
         return min((n for n in self.unresolved if w.is_of_reply(n) == w.is_of_reply(number)), default=number)
 
     def next_long(self, call):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Packets, written from docs/protocol.md alone, the sources unread: strict readers, and writers.
 
-Whatever the text calls malformed raises Malformed, an unknown version or flag Unknown. What was read is
-encoded again to the same bytes, as a packet has one encoding only.
+Bytes that the text calls malformed raise Malformed, an unknown version or flag Unknown. Decoded
+packets are encoded again to the same bytes, as a packet has one encoding only.
 """
 import struct
 from types import SimpleNamespace as Bag
@@ -215,7 +215,10 @@ def read_body(p, r):
 
 
 def decode(data, has_crc=True):
-    """What a datagram says, or Malformed, or Unknown. Where no byte is altered on the way there is no crc."""
+    """
+    The contents of a datagram, or Malformed, or Unknown. Where no byte is altered on the way there
+    is no crc.
+    """
     r = Reader(data)
     p = Bag(addrs=None, payload=b'')
     p.version, p.type, p.flags, p.crc, p.src, p.dst, p.token, p.number = r.take(HEADER)
@@ -236,7 +239,7 @@ def decode(data, has_crc=True):
 
 
 def decode_many(data):
-    """What a datagram to many members of a group says."""
+    """The contents of a datagram to many members of a group."""
     p = decode(data)
     want(p.type == SHORT and p.call and p.call == (4, 0) and p.lends == p.dst, 'to many')
     want(p.token and p.number & 0xffffffff and not p.flags & (HELLO | ACK), 'token, number or flags to many')

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Sealed datagrams, handshakes, capabilities and marks, written from docs/protocol.md and docs/security.md alone, the
-sources unread, on the package cryptography. What the text calls wrong raises Malformed."""
+"""Sealed datagrams, handshakes, capabilities and marks, written from docs/protocol.md and
+docs/security.md alone, the sources unread, on the package cryptography. Errors according to the
+text raise Malformed."""
 import hashlib
 import hmac
 import struct
@@ -49,7 +50,7 @@ def exchange(private, public):
 
 
 class Keys:
-    """What a directory of keys yields."""
+    """The contents of a directory of keys."""
 
     def __init__(self, private, secret, authority=None, capabilities=()):
         self.private, self.public, self.authority = private, public_of(private), authority
@@ -186,7 +187,7 @@ def finish(keys, data):
 
 
 def opened(keys, data, kind):
-    """What is between the header and the MAC, and the index."""
+    """The part between the header and the MAC, and the index."""
     want(len(data) >= HEADER.size + MAC, 'short')
     magic, is_kind, zero, index = HEADER.unpack_from(data)
     want(magic == MAGIC and is_kind == kind and not zero and index, 'header')
@@ -309,5 +310,5 @@ def unmark(keys, data):
 
 
 def address(blob, keys, context):
-    """What a record has behind the backend's number plus 128."""
+    """The part of a record behind the backend's number plus 128."""
     return blob + keys.public + struct.pack('<Q', context)

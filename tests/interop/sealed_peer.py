@@ -60,7 +60,7 @@ class Sealed:
         self.sock.sendto(data, where if ':' in where[0] else ('::ffff:' + where[0], where[1]))
 
     def reset(self, index):
-        """What an UNKNOWN about a session of ours shows."""
+        """The meaning of an UNKNOWN about a session of ours."""
         return struct.unpack('<Q', s.hmac_sha256(self.secret, struct.pack('<QI', self.peer.context, index))[:8])[0]
 
     def begin(self, member):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the project's programs say to each other over UDP is captured and decoded by the text, whole.
+"""The traffic of the project's programs over UDP is captured and decoded by the text, whole.
 
 Nine workloads on the loopback interface of a network namespace; every datagram, of contexts and of
 the resolver, is decoded strictly and encoded again to the same bytes. Where tshark is installed, the
@@ -253,7 +253,7 @@ def dissect(work, taken, expected):
         max(lengths or [0]) >= LONGEST.get(work.__name__, 0) and (work is not files or answers > 0) and bool(to_groups) == (work is groups)
 
 
-# What tshark must say of a workload, and the longest message that it puts together.
+# The output required of tshark for a workload, and the longest message that it puts together.
 WANTED = {'loss': ['sent again', 'asks for']}
 LONGEST = {'files': 2 << 20, 'pingpong': 40000, 'move': 100000, 'groups': 100000, 'loss': 1000000, 'hello': 3}
 

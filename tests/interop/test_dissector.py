@@ -110,7 +110,7 @@ def calls():
 
 
 def check_types(packets):
-    """Each is read, whole, as what it is; nothing is wrong with any."""
+    """Each datagram is decoded, whole, as its type; no field is wrong."""
     kinds = {**p.NAMES, **{1: 'INIT', 2: 'REPLY', 3: 'PROOF', 4: 'DATA', 5: 'UNKNOWN'}}
     rows = dissector.rows([(*ports, data) for _, ports, data in packets],
                           ('ripc.type', 'ripc.resolver.type', 'ripc.sealed.kind', '_ws.expert.message'))
@@ -153,7 +153,7 @@ def check_altered(packets):
 
 
 def check_many(packets):
-    """What goes to many is told as such; other datagrams to its port are nobody's."""
+    """Multicast datagrams are shown as such; other datagrams to the port belong to no service."""
     many = next(data for _, ports, data in packets if ports == MANY)
     others = [b'', b'\2', many[:39], b'\3' + many[1:], many[:1] + b'\x0f' + many[2:], many[:16] + bytes(8) + many[24:]]
     rows = dissector.rows([(*MANY, many), *((40003 + i, MANY[1], data) for i, data in enumerate(others))],

@@ -122,7 +122,10 @@ class Test:
         return send.status
 
     def stranger(self, wants, type=w.SHORT, dst=None, token=0, number=1, to=THEIRS, greets=True, **more):
-        """What a packet of nobody must bring about: (type, token, number) of packets, or nothing."""
+        """
+        Required reactions to a packet of an unknown partner: (type, token, number) of packets, or
+        nothing.
+        """
         partner, at = self.partner, len(self.peer.log)
         hello = (partner.given, OURS, self.peer.context, to, partner.proof, 65536) if greets else None
         flags = (1 << 8 if type == w.SHORT else 0) | more.pop('bits', 0)
@@ -167,7 +170,10 @@ def questions(test):
 
 
 def digest(test):
-    """One that names their ID makes them ask who else has it. Theirs comes within a minute, which is too long here."""
+    """
+    A datagram with their ID makes them ask for other owners. Theirs comes within a minute, which is
+    too long here.
+    """
     peer, at = test.peer, len(test.peer.heard)
     named = w.Bag(type=w.DIGEST, nonce=0, asker=peer.context, proof=0, third=2, host=bytes(16),
                   named=[(4711, 1), (THEIRS, 2)])
@@ -179,7 +185,7 @@ def digest(test):
 
 
 def strangers(test):
-    """What gets which answer, in the order of the checks."""
+    """The answers by cause, in the order of the checks."""
     peer = test.peer
     partner = test.partner = peer.meet(peer.ask(THEIRS)[0])
     given, unknown = partner.given, 0x1234500000000
@@ -249,7 +255,7 @@ def longs_there(test):
 
 
 def checksums(test):
-    """One that is wrong is refused; of what came in one packet nobody looks."""
+    """A wrong datagram is refused, and the rest of its packet is ignored."""
     assert test.outcome(test.peer.long(test.partner, cut(200000), sum_right=False)) == w.EBADMSG
     assert test.outcome(test.peer.long(test.partner, cut(800), sum_right=False)) == 0
     test.came('long', 800)
@@ -263,7 +269,7 @@ def longs_back(test):
 
 
 def gaps_back(test):
-    """Of all that comes every ninth packet is lost."""
+    """Every ninth received packet is lost."""
     count = [0]
 
     def lose(_):
@@ -362,7 +368,7 @@ def calls_there(test):
 
 
 def ordered_there(test):
-    """What is announced before its turn waits, and is answered with PULL."""
+    """A message announced before its turn waits, and is answered with PULL."""
     peer, partner = test.peer, test.partner
     whole, peer.send = peer.send, lambda *args, **more: b''
     first = peer.long(partner, cut(1000), order=True)
@@ -553,7 +559,7 @@ def six_is_found(test):
     peer.answers_over = (4, 6)
     peer.close_six()
     peer.renew()
-    test.pause()  # else the next message may go to the incarnation that has ended
+    test.pause()  # otherwise the next message may go to the incarnation that has ended
 
 
 def goodbye_there(test):

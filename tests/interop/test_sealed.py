@@ -67,7 +67,7 @@ def contact(test):
 
 
 def replays(test):
-    """What was sent is sent again, and altered: nothing comes of it."""
+    """Sent datagrams are sent again, and altered: without effect."""
     peer = test.peer
     data = [each for each in peer.udp.sent if each[1] == s.DATA][-20:]
     test.pause()
@@ -110,7 +110,7 @@ def begun_there(test):
     peer = test.peer
     peer.renew()
     peer.group.sendto(peer.record(), (bare.peers.GROUP, bare.peers.PORT))
-    test.pause()  # else the message may go to the context that has ended
+    test.pause()  # otherwise the message may go to the context that has ended
     peer.udp.answers, at = ['proof'], len(peer.udp.seen)
     test.long(900)
     test.message('long', 900)

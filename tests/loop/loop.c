@@ -40,8 +40,8 @@ struct ripc__loop_hub {
 
 struct loop_key {
 	struct list node; /* hub->keys */
-	struct loop_port *port; /* whose it is; NULL: closed, but it is mapped */
-	uint64_t partner; /* whose port may use it */
+	struct loop_port *port; /* owner; NULL: closed, but it is mapped */
+	uint64_t partner; /* owner of the port that may use it */
 	uint64_t key;     /* random */
 	uint8_t *mem;
 	size_t len;
@@ -139,7 +139,7 @@ static void wake(struct loop_port *port)
 
 /* ---- mapping; all under the hub's lock --------------------------------------------------- */
 
-/* Whoever owns a handed key is told that it is free. */
+/* The owner of a handed key hears that it is free. */
 static void wake_owner(const struct loop_key *key)
 {
 	key->port->n_home++;
@@ -239,7 +239,7 @@ static int open_port(void *state, const struct ripc__host *host, struct ripc__at
 	return 0;
 }
 
-/* What is mapped by a key stays. */
+/* Memory mapped by a key stays. */
 static void close_keys(struct loop_port *port)
 {
 	list_for_each_safe(node, &port->hub->keys) {
@@ -390,7 +390,7 @@ static int send_datagrams(void *state, void *peer_state, const struct ripc__tx *
 	pthread_mutex_lock(&port->hub->lock);
 	to = find_port(port->hub, peer->address);
 	for (taken = 0; taken < n && tx[taken].len <= DATAGRAM_MAX; taken++) {
-		/* What goes to a closed port is lost, as on any network. */
+		/* Datagrams to a closed port are lost, as on any network. */
 		if (to && !enqueue(to, port->address, &tx[taken]))
 			break;
 	}
@@ -483,7 +483,7 @@ static bool key_hand(struct loop_key *key, uint64_t cookie)
 static void key_close(struct loop_key *key)
 {
 	if (key->holder) {
-		key->port = NULL; /* it goes when it is unmapped */
+		key->port = NULL; /* the key goes when it is unmapped */
 		return;
 	}
 	list_remove(&key->node);

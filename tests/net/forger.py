@@ -44,7 +44,7 @@ def draw_id():
 # ---- in the forger's process ----------------------------------------------------------------
 
 class Look:
-    """What both versions of a packet have in common."""
+    """The fields that both versions of a packet have."""
 
     def __init__(self, data):
         self.version, self.type, self.flags, _, self.src, self.dst, self.token, self.number = \
@@ -62,7 +62,7 @@ def question(asker, service):
 
 
 class Context:
-    """One that says what it likes of who it is, from an address of its own."""
+    """A peer that claims any identity, from an address of its own."""
 
     def __init__(self, address='::' if SIX else '0.0.0.0', **claims):
         self.context, self.src, self.id = draw(), draw(), draw_id()
@@ -256,7 +256,7 @@ class Honest:
         return self.ask('count')
 
     def seconds(self):
-        """What it has used of a processor."""
+        """The processor time that it has used."""
         with open(f'/proc/{self.process.popen.pid}/stat', encoding='ascii') as stat:
             return sum(int(field) for field in stat.read().split()[13:15]) / os.sysconf('SC_CLK_TCK')
 
@@ -308,9 +308,10 @@ class Figures:
         return self.median(self.under, key) / max(self.median(self.without, key), 1e-9)
 
     def check(self):
-        """What a loaded machine keeps, by the best window of each kind; the medians are told.
+        """The work that a loaded machine keeps up, by the best window of each kind; the medians are
+        printed.
 
-        Whoever does more is the first to wait for a processor, so medians are for a quiet machine.
+        A process that does more waits first for a processor, so medians are for a quiet machine.
         """
         rates = [max(window['rate'] for window in windows) for windows in (self.without, self.under)]
         waits = [min(window['p99_us'] for window in windows) for windows in (self.without, self.under)]

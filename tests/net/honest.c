@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who means well while others attack: one service that takes what comes, and sends what it is told
- * to, line by line. Knows nothing but ripc.h. Answers each line with one of JSON.
+ * An honest process beside attackers: one service that receives all messages, and sends on command,
+ * line by line. Knows nothing but ripc.h. Answers each line with one of JSON.
  *
  *   honest ID               ID 0: a private one
  *

@@ -115,7 +115,7 @@ class Process:
         return json.loads(found[-1]) if found else None
 
     def all(self, key):
-        """What it has said as JSON that has this key."""
+        """The last JSON line that has this key."""
         found = [json.loads(line) for line in self.lines if line.startswith('{')]
         return [entry for entry in found if key in entry]
 
@@ -262,7 +262,7 @@ class Lab:
             switch.ip('link', 'add', 'name', 'br', 'type', 'bridge')
         except Failure as failure:
             skip(f'no bridge: {failure}')
-        # It knows of no multicast routers here, so it must flood.
+        # The bridge knows of no multicast routers here, so it must flood.
         switch.ip('link', 'set', 'dev', 'br', 'type', 'bridge', 'mcast_snooping', '0')
         switch.ip('link', 'set', 'dev', 'br', 'up')
         return switch
@@ -299,11 +299,12 @@ def descendants(pid):
 
 
 def processor_us(pids):
-    """What all threads of these processes have used, by the scheduler's count."""
+    """The processor time of all threads of these processes, by the scheduler's count."""
     total = 0
     for pid in pids:
         for task in os.listdir(f'/proc/{pid}/task'):
-            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended
+            # the process has ended
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
                 with open(f'/proc/{pid}/task/{task}/schedstat', encoding='ascii') as stat:
                     total += int(stat.read().split()[0])
     return total / 1e3

@@ -30,7 +30,7 @@ def run_found(name, *args, **kwargs):
         began = time.monotonic()
         done = run(name, *args, **kwargs)
         # Sooner it has not looked.
-        if b'nobody has that service' not in done.stderr or time.monotonic() - began < 0.9:
+        if b'no service has that ID' not in done.stderr or time.monotonic() - began < 0.9:
             break
     return done
 

@@ -165,7 +165,7 @@ static void note_wait(struct link *link, uint64_t wait_us)
 		link->longest_us = wait_us;
 }
 
-/* So many of 100 waited at most so long. */
+/* The number in 100 that waited at most this long. */
 static uint64_t wait_of(const struct link *link, uint64_t percent)
 {
 	uint64_t n = 0, slot = 0;
@@ -236,7 +236,7 @@ static void alter(struct relay *relay, uint8_t *bytes, uint32_t len)
 	relay->altered++;
 }
 
-/* Of sealed datagrams the second byte; 0: all else. Counts. */
+/* The second byte of sealed datagrams; 0: other datagrams. Counts. */
 static uint32_t kind_of(struct relay *relay, const uint8_t *bytes, uint32_t len)
 {
 	uint32_t payload, sum, from, to;
@@ -381,7 +381,7 @@ static int64_t let_go(struct relay *relay)
 	return relay->n_held ? 0 : -1;
 }
 
-/* What is under way arrives before the network ends. */
+/* Datagrams in progress arrive before the network ends. */
 static void let_go_all(struct relay *relay)
 {
 	for (int from = 0; from < 2; from++)

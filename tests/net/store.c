@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the tests of the store make processes do. Knows nothing but ripc.h. Says what came of it as
- * lines of JSON; it ends when its input does.
+ * The commands that the tests of the store give to processes. Knows nothing but ripc.h. Prints the
+ * results as lines of JSON; ends when its input does.
  *
  *   store crowd P N FIRST FILE    P processes register N IDs each, at once, from FIRST on, and
  *                                 write "ID incarnation" of each to FILE

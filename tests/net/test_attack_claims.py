@@ -89,7 +89,7 @@ def came_to(owners, told):
 
 
 def reflected_tokens(family=4, families=(4, 6)):
-    """Nor does who gives the token of the one as its own to the other."""
+    """A peer that passes the token of one as its own to the other has no effect, either."""
     with netlab.Lab() as lab:
         a, b, c = three(lab, families)
         ends = [Honest(a, CLIENT), Honest(b, SERVICE)]
@@ -110,7 +110,7 @@ def reflected_tokens(family=4, families=(4, 6)):
 
 
 def claimed_before(family=4, families=(4, 6)):
-    """Who says first that he is somebody gets nothing of what is sent to that one."""
+    """The first claimant of an identity gets no message to the owner."""
     with netlab.Lab() as lab:
         a, b, c = three(lab, families)
         names = range(CLIENT, CLIENT + (12 if netlab.FULL else 4))
@@ -159,7 +159,7 @@ def claimed_beside(family=4, families=(4, 6)):
 
 PLACES, IP_PKTINFO = 65536, 8
 RIGHT_IN = 100         # one guess in so many is right
-TOKENS, SLOT_BITS = 300, 8  # so many bits of a running number vary as if they were drawn
+TOKENS, SLOT_BITS = 300, 8  # bits of a running number that vary as if they were drawn
 
 
 def forge_tokens(victim, service):
@@ -214,7 +214,7 @@ def guessed_tokens():
 # ---- S5: places -----------------------------------------------------------------------------
 
 def forge_crowd(victim, service, *addresses):
-    """So many incarnations at each of some addresses, each with a message to remember."""
+    """Incarnations at each of some addresses, each with a message to remember."""
     contexts = [Context(address) for address in addresses]
 
     def claims(context, n):
@@ -227,7 +227,7 @@ def forge_crowd(victim, service, *addresses):
 
 
 def newcomers(hosts):
-    """Those that are heard, of one on each host, and how long that took."""
+    """The incarnations that are heard, of one on each host, and how long that took."""
     clients = [Honest(host) for host in hosts]
     return [client.send(SERVICE) for client in clients]
 
@@ -271,7 +271,7 @@ def crowd_of_three():
 
 
 def crowd_of_twenty():
-    """Nor do twenty."""
+    """Twenty attackers do not, either."""
     with netlab.Lab() as lab:
         return crowded(lab, 20)
 
@@ -291,7 +291,7 @@ class From:
 
 
 def proofs(first, contexts):
-    """What RETRY gives each of them, of one socket: by the token of its hello."""
+    """The tokens that RETRY gives to each incarnation of one socket: by the token of its hello."""
     by_token = {context.token: context for context in contexts}
     for at in range(0, len(contexts), 40):
         for context in contexts[at:at + 40]:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Attacks on shorts that go to many members of a group in one datagram.
 
-Whoever is on the segment can read such a datagram. The forger does, and sends in the sender's name
-what the members must not take: from an address of its own with all else as the sender has it, and
-from the sender's address without the token. Or it fills the UDP port of what goes to many.
+Every host of the segment can read such a datagram. The forger does, and sends in the sender's name
+datagrams that the members must not accept: from an address of its own with all else as the sender
+has it, and from the sender's address without the token. Or it fills the UDP port of multicasts.
 """
 import os
 import socket
@@ -162,7 +162,7 @@ def in_the_name_of_another():
 
 
 def junk():
-    """What fills the port keeps the members from nothing."""
+    """A full port keeps the members from nothing."""
     return compare(Run(), Run('forge_junk', 10000 if netlab.FULL else 4000))
 
 

@@ -53,7 +53,7 @@ def forge_announcements(victim, service):
 
 
 def announced_memory():
-    """What is only announced takes no memory, and is no burden to others."""
+    """A message that is only announced takes no memory, and is no burden to others."""
     with netlab.Lab() as lab:
         a, b, c = three(lab)
         victim, _, _ = Honest(b, SERVICE), Honest(b, OTHER), sink(b)

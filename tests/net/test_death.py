@@ -30,7 +30,7 @@ def killed():
     """The next message ends by the hint and three questions, long before peer_timeout_ms."""
     with netlab.Lab() as lab:
         _, _, server, client = sender(lab)
-        check(message(client)['outcome'] == 2, 'the first was not delivered')
+        check(message(client)['outcome'] == 2, 'the first message was not delivered')
         server.stop()
         began = time.monotonic()
         said = message(client)
@@ -66,7 +66,7 @@ def forged():
         pairs = [(p, q) for p in ports(a) for q in ports(b)]
         check(pairs, 'no ports')
         there, here = (socket.inet_aton(host.addresses[4]) for host in (b, a))
-        # What is quoted is of a pair that is not known here; a wrong token of a known one is in
+        # The quoted packet is of a pair that is not known here; a wrong token of a known one is in
         # hint__quotes_a_packet_to_the_partner.
         script = ['import socket', 's = socket.socket(socket.AF_INET, socket.SOCK_RAW, 1)']
         for p, q in pairs:

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What docs/deploy.md says holds: its unit, its sandbox, and which restriction costs which network."""
+"""
+The statements of docs/deploy.md hold: its unit, its sandbox, and which restriction costs which
+network.
+"""
 import ctypes
 import os
 import re
@@ -118,7 +121,7 @@ def tool():
 
 
 def reached(server_by, client_by, server_host=None, **env):
-    """What the client says. *_by: the command that runs the program."""
+    """The output of the client. *_by: the command that runs the program."""
     # The sanitizers' search for leaks is no part of what is deployed.
     env = {'RIPC_INTERFACES': 'lo', 'ASAN_OPTIONS': 'detect_leaks=0', **env}
     with netlab.Lab() as lab:
@@ -219,7 +222,7 @@ def filters_confine():
 
 def bwrap():
     words = command('bwrap')
-    # What is built here may be below /tmp.
+    # Programs built here may be below /tmp.
     words[words.index('/tmp') - 1:words.index('/tmp') + 1] = []
     return words
 
@@ -246,7 +249,7 @@ def sandboxes_of_two_users():
 def sandbox_without_network():
     within = bwrap()
     said = reached([*within, '--unshare-net'], within)
-    check('3 sent' not in said and 'nobody has that service' in said, said)
+    check('3 sent' not in said and 'service not found' in said, said)
 
 
 def namespaces_that_do_not_matter():

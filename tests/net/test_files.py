@@ -40,7 +40,9 @@ def digests(top):
 
 
 def make_tree(top):
-    """What is served: a big file, small ones of all kinds of sizes, and what must be refused."""
+    """
+    Served files: a big file, small ones of all kinds of sizes, and files that must be refused.
+    """
     source = random.Random(2)
     os.makedirs(os.path.join(top, 'tree', 'small', 'deeper', 'empty'))
     for i in range(N_SMALL):
@@ -137,7 +139,7 @@ class Served(unittest.TestCase):
                              digests(os.path.join(self.tree, 'small')))
 
     def assert_kept(self, path, kind, status, said=''):
-        """Whatever lay where the file should go is what it was, and nothing else was left."""
+        """The destination is unchanged, and no other file was left."""
         before = os.lstat(path)
         done = self.get('small/file 5', '-o', path, status=status)
         self.assertIn(said, done.stderr.decode())
@@ -256,14 +258,14 @@ class Served(unittest.TestCase):
         server = start('strace', '-f', '-qq', '-o', '/dev/null',
                        '-e', 'inject=openat2:error=' + error,
                        program('fileserver'), self.tree, '--name', name,
-                       ASAN_OPTIONS='detect_leaks=0')  # that needs ptrace for itself
+                       ASAN_OPTIONS='detect_leaks=0')  # because the program needs ptrace for itself
         try:
             for path, status in (('small/file 5', 0), ('../secret', 1), ('up/secret', 1),
                                  ('/etc/hostname', 1), ('relative link', 1)):
                 done = run_found('fileget', '--name', name, path, '-o', 'copy', cwd=self.out)
                 self.assertEqual(done.returncode, status, done.stderr.decode())
                 if status:
-                    self.assertNotIn('silent', done.stderr.decode())
+                    self.assertNotIn('does not respond', done.stderr.decode())
         finally:
             # strace ends with what it watches, and blocks signals itself.
             with open('/proc/%d/task/%d/children' % (server.pid, server.pid)) as stream:
@@ -343,7 +345,7 @@ class Served(unittest.TestCase):
 
     def test_ripc__ls(self):
         service = run('ripc', 'id', self.name).stdout.decode().strip()
-        # It looks for half a second only, and the server may be stopped for as long.
+        # The client tries for half a second only, and the server may be stopped for as long.
         for _ in range(5):
             done = run('ripc', 'ls', '--json')
             self.assertEqual(done.returncode, 0, done.stderr.decode())
@@ -401,14 +403,14 @@ class OnOneHost(unittest.TestCase):
 
 
     def test_all__no_network_in_common(self):
-        why = 'udp: the partner does not have it; shm: left out by configuration'
+        why = 'udp: the partner does not have this backend; shm: left out by configuration'
         with tempfile.TemporaryDirectory(prefix='ripc-test-') as top:
             name = 'test-apart-%d' % os.getpid()
             server = start(program('fileserver'), top, '--name', name, RIPC_BACKENDS='shm')
             try:
                 done = run_found('ripc', 'ping', name, '-c', '1')
                 self.assertEqual(done.returncode, 1)
-                self.assertIn('not taken: ' + why, done.stdout.decode())
+                self.assertIn('not used: ' + why, done.stdout.decode())
                 self.assertIn('no network leads to it', done.stderr.decode())
                 done = run_found('ripc', 'ping', name, '-c', '1', '--json')
                 self.assertEqual(json.loads(done.stdout)['others'], why)
@@ -511,7 +513,7 @@ class Alone(unittest.TestCase):
                             ('fileserver', '/tmp', '--id', '5', '--cache', 'much'),
                             ('fileget', '--id', '5', 'x', '--depth', 'much')):
             said = run(name, *args).stderr
-            self.assertIn(b'"much" is not what that option takes', said, name)
+            self.assertIn(b'"much" is not a valid value of this option', said, name)
 
     def test_hello__greets(self):
         # In a network namespace of its own, as the name "hello" may be taken here.
@@ -602,7 +604,7 @@ class Alone(unittest.TestCase):
             self.assertEqual([vs for _, vs in self.bench(test, *options)], peers, test)
 
     def skip_without(self, *peers):
-        """Of a library that may be missing."""
+        """The name of a library that may be missing."""
         listed = {line.split()[0] for line in run('ripc-bench', '--help').stdout.decode()
                   .split('\nPeers:\n')[1].splitlines()}
         if not listed & set(peers):
@@ -661,7 +663,10 @@ class Alone(unittest.TestCase):
             self.assertGreaterEqual(time.monotonic() - began, 2 * 30 / 50, peer)
 
     def test_bench__cpu_is_what_the_kernel_says(self):
-        """What all messages cost is what all processes together used, but for the first one."""
+        """
+        The cost of all messages: the processor time of all processes together, but for the first
+        message.
+        """
         count, keys = 20000, ('client_user', 'client_system', 'server_user', 'server_system')
         before = os.times()
         done = run('ripc-bench', 'cpu', '--size', '64', '--vs', 'tcp', '--pairs', '1', '--count',

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Who finds whom: multicast, static peers, several services and processes on a host."""
+"""Discovery: multicast, static peers, several services and processes on a host."""
 import json
 import os
 import re
@@ -136,7 +136,7 @@ def few_datagrams(*families):
 
 
 def names_mean(host, addresses):
-    """What the name "pods" means in a host from now on; `ip netns exec` shows /etc/netns there."""
+    """Sets the addresses of the name "pods" on a host; `ip netns exec` shows /etc/netns there."""
     directory = f'/etc/netns/{host.name}'
     os.makedirs(directory, exist_ok=True)
     with open(f'{directory}/resolv.conf', 'w', encoding='ascii') as conf:
@@ -186,9 +186,9 @@ def neither():
         block_multicast(a, b)
         serve(b)
         client = send(a, '1M')
-        check(client.popen.wait() == 1, 'it was found all the same')
+        check(client.popen.wait() == 1, 'the service was found nevertheless')
         said = client.popen.stdout.read()
-        check('nobody' in said, f'said: {said}')
+        check('no service has that ID' in said, f'said: {said}')
 
 
 def two_services_of_one_process():
@@ -239,10 +239,10 @@ def same_id_twice():
         refused = tried = 0
         while refused < 5 and tried < 40:
             second = a.start(netlab.program('xfer'), 'serve', '--id', SERVICE)
-            second.popen.stdin.close()  # it ends at once where it is not refused
+            second.popen.stdin.close()  # the process ends at once where it is not refused
             said = second.popen.stdout.read()
             status = second.popen.wait()
-            check(status == 0 or status == 1 and 'alive elsewhere' in said,
+            check(status == 0 or status == 1 and 'this service ID is in use' in said,
                   f'exit status {status}: {said}')
             refused, tried = refused + status, tried + 1
         check(refused == 5, f'only {refused} of {tried} were refused')
@@ -313,7 +313,7 @@ def asked(host, lookup):
 
 
 def ipv6_datagrams_of_a_lookup():
-    """Of two hosts with both families a first question goes out over IPv4, and none over IPv6."""
+    """Two hosts with both families send the first query over IPv4, and none over IPv6."""
     def nobody():
         check(send(a, 1).popen.wait() == 1, 'found somebody')
 
@@ -428,7 +428,10 @@ def stopped_holder_by_peers():
 
 
 def two_holders_after_a_stop():
-    """Who registers while the holder is stopped yields when it goes on: messages reach the older."""
+    """
+    A service that registers while the owner is stopped yields when the owner goes on: messages
+    reach the older.
+    """
     with netlab.Lab() as lab:
         host = lab.host('a')
         older = serve(host)
@@ -437,7 +440,7 @@ def two_holders_after_a_stop():
         younger.line('ready')
         os.kill(older.popen.pid, signal.SIGCONT)
         younger.line('yields')
-        # Of which each is refused by the one, or is for the other.
+        # Datagrams, each of which one service refuses, or which are for the other.
         client = send(host, '100K', '--pieces', 10)
         result = finish(client, older, 10)
         check(younger.popen.poll() is None, 'the younger has ended')
@@ -453,12 +456,12 @@ def gives_way(younger):
         if line.startswith('yields'):
             return 'told'
     said, status = '\n'.join(younger.lines), younger.popen.wait()
-    check(status == 1 and 'alive elsewhere' in said, f'exit status {status}: {said}')
+    check(status == 1 and 'this service ID is in use' in said, f'exit status {status}: {said}')
     return 'refused'
 
 
 def two_holders_over(rtt_ms, by_peers):
-    """What came of the younger, and of the older."""
+    """The results of the younger, and of the older."""
     with netlab.Lab() as lab:
         a, b = lab.host('a'), lab.host('b')
         lab.relay(a, b, netlab.program('relay'), '--delay-us', 500 * rtt_ms)
@@ -481,7 +484,7 @@ def two_holders_far_apart():
 
 
 def two_holders_after_a_split():
-    """They learn of each other, though nobody asks for them."""
+    """The owners learn of each other, though no program queries them."""
     with netlab.Lab() as lab:
         a, b = lab.host('a'), lab.host('b')
         device, _ = lab.link(a, b)
@@ -503,7 +506,10 @@ def two_holders_after_a_split():
 
 
 def registers_again(rtt_ms, wanted):
-    """Who has got its notice registers its ID again, which the older has given up, or another one."""
+    """
+    A service that has got its notice registers its ID again, which the older has given up, or
+    another one.
+    """
     with netlab.Lab() as lab:
         a, b = lab.host('a'), lab.host('b')
         lab.relay(a, b, netlab.program('relay'), '--delay-us', 500 * rtt_ms)
@@ -519,13 +525,13 @@ def registers_again(rtt_ms, wanted):
 
         for process in (older, younger):
             process.json()
-            check(do(process, 'open', SERVICE) == 0, 'it was not registered')
+            check(do(process, 'open', SERVICE) == 0, 'the service was not registered')
         a.nft('delete table inet lab')
         younger.line('{"notice": -98')
         began = time.monotonic()
         if wanted == SERVICE:
             do(older, 'close', SERVICE)
-            check(do(younger, 'close', SERVICE) == 0, 'it was not closed')
+            check(do(younger, 'close', SERVICE) == 0, 'the service was not closed')
         status = do(younger, 'open', wanted)
         check(status == 0, f'{rtt_ms} ms: not registered again: {status}')
         return f'{rtt_ms} ms: {time.monotonic() - began:.2f} s'
@@ -590,7 +596,7 @@ def two_holders_among_many():
             took = split_among(lab, n_hosts, n_contexts, parted_s, first)
         said.append(f'{n_contexts} on {n_hosts} parted for {parted_s} s{", at first" if first else ""}: '
                     f'{took:.1f} s')
-        check(took < 20, f'told late: {said}')  # else it takes the rest of a minute
+        check(took < 20, f'told late: {said}')  # otherwise the lookup takes the rest of a minute
     return ', '.join(said)
 
 

@@ -12,7 +12,7 @@ ALONE = ('unshare', '--pid', '--fork', '--mount-proc')
 
 
 def ripc(host, *arguments, status=1, before=(), **env):
-    """What the tool says."""
+    """The output of the tool."""
     tool = os.path.join(netlab.PROGRAMS, '..', '..', 'tools', 'ripc')
     process = host.start(*before, tool, *arguments, **env)
     said = process.popen.stdout.read()
@@ -39,14 +39,14 @@ def data_port():
         Peer(b, 'serve', NAME)
         filtered(b, 'input', f'iifname != lo udp dport != {RESOLVER_PORT} drop')
         said = ripc(a, 'ping', NAME, '-c', 1, '--timeout', 500)
-        for word in ('it was found', b.addresses[4], 'firewall', 'udp.port', str(RESOLVER_PORT)):
+        for word in ('found, but no response', b.addresses[4], 'firewall', 'udp.port', str(RESOLVER_PORT)):
             check(word in said, f'"{word}" is missing: {said}')
         check('see "ripc ping"' not in said, f'ping advises ping: {said}')
         client = Peer(a, 'use', NAME)
         # The message is 8 s under way, and the log tells of it.
         check(client.tell('long 1000 10')['status'] < 0, 'delivered')
         log = '\n'.join(client.process.lines)
-        check('nothing comes back from it by udp: a firewall' in log, f'log: {log}')
+        check('does not respond over udp: a firewall' in log, f'log: {log}')
 
 
 def stateful():
@@ -56,7 +56,7 @@ def stateful():
         Peer(b, 'serve', NAME)
         filtered(a, 'input', 'iifname lo accept', 'ct state established,related accept', 'drop')
         said = ripc(a, 'ping', NAME, '-c', 1, before=ALONE)
-        for word in ('nobody has that service', 'RIPC_PEERS', 'firewall', str(RESOLVER_PORT)):
+        for word in ('service not found', 'RIPC_PEERS', 'firewall', str(RESOLVER_PORT)):
             check(word in said, f'"{word}" is missing: {said}')
         doctor = ripc(a, 'doctor', status=0)
         check('firewall' in doctor and str(RESOLVER_PORT) in doctor, doctor)
@@ -85,7 +85,7 @@ def missing_keys():
         host = lab.host('a')
         for command in (('ls',), ('ping', NAME)):
             said = ripc(host, *command, RIPC_KEYS='/nowhere/keys')
-            check('/nowhere/keys' in said and 'nobody has that service' not in said, said)
+            check('/nowhere/keys' in said and 'no service has that ID' not in said, said)
 
 
 def ended():

@@ -33,7 +33,7 @@ def send_long(process):
 
 
 def check_told(told, members):
-    """What members have received is what the sender was told of."""
+    """The messages received by the members match the sender's results."""
     heard = [process.end() for process in members]
     check(all(entry['twice'] == 0 and entry['foreign'] == 0 for entry in heard), f'twice: {heard}')
     least = sum(entry['delivered'] for entry in told)
@@ -113,7 +113,7 @@ def joined_ms(host, times):
         process = member(host)
         found.append(process.json()['first_us'] / 1000)
         process.end()
-        time.sleep(2)  # who joins or leaves has hosts query, and they have a bound for that
+        time.sleep(2)  # joining or leaving makes hosts query, and they have a bound for that
     return f'{statistics.median(found):.1f} ms (most {max(found):.0f})'
 
 
@@ -137,7 +137,7 @@ def joiners():
 
 
 def others_get_all(told, members):
-    """What the living have received, but for the messages that the killed one had before."""
+    """The messages received by the living, but for the messages that the killed one had before."""
     heard = [process.end() for process in members]
     check(all(entry['twice'] == 0 for entry in heard), f'twice: {heard}')
     least = sum(entry['delivered'] for entry in told) - 3
@@ -172,7 +172,7 @@ def died_and_stopped():
 
 
 def took_ms(heard, first, last):
-    """What a member in the middle needed for the fastest of these messages."""
+    """The fastest time of these messages to a member in the middle."""
     return statistics.median(min(entry['took_us'][first:last]) for entry in heard) / 1e3
 
 

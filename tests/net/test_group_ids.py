@@ -103,7 +103,7 @@ def two_with_one_id():
         check(send_until_all(known, 1) < SECONDS, 'the one that has left is still a member')
         for process in (known, fresh, second):
             process.end()
-    return f'the second gets them {took:.2f} s after it has joined'
+    return f'the second member receives {took:.2f} s after it has joined'
 
 
 if __name__ == '__main__':

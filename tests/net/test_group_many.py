@@ -25,7 +25,7 @@ class Segment:
         self.near = [test_group.member(self.hub, **env) for _ in range(NEAR)]
 
     def sender(self, shorts, **env):
-        """One that has found all members, and begins to send."""
+        """A sender that has found all members, and begins to send."""
         client = test_group.sender(self.hub, '--members', FAR + NEAR, '--shorts', shorts,
                                    '--timeout', 60000, **env)
         check(client.json()['found'] == FAR + NEAR, 'not all were found')
@@ -74,7 +74,7 @@ def lost_alike():
 
 
 def deaf_for_a_while():
-    """What goes to many stops coming to one host, and comes again: the members there get copies."""
+    """Multicasts stop reaching one host, and reach it again: the members there get copies."""
     shorts = 16000
     with netlab.Lab() as lab:
         segment = Segment(lab)
@@ -153,7 +153,7 @@ def sender_us(hosts, each, many, shorts):
 
 
 def cost():
-    """What a sender pays for copies, and for one datagram."""
+    """The sender's costs of copies, and of one datagram."""
     rows = []
     shapes = ((1, 3), (2, 2), (2, 4), (4, 4), (4, 8), (8, 8)) if netlab.FULL else ((2, 4),)
     shorts = 8000 if netlab.FULL else 500

@@ -96,7 +96,7 @@ def nobody_is_there():
         status = client.popen.wait()
         check(status == 1, f'exit status {status}')
         said = client.popen.stdout.read()
-        check('nobody' in said, f'said: {said}')
+        check('no service has that ID' in said, f'said: {said}')
         return said.strip()
 
 

@@ -71,7 +71,7 @@ def shorts():
     result, did, tried = attacked(800, '--shorts', 3000)
     check(result.received['wrong'] == 0, 'a short is wrong')
     check(result.received['shorts'] <= 3000, 'a short came twice')
-    # What the relay drops, alters or sends too late is lost.
+    # Datagrams that the relay drops, alters or delays too long are lost.
     check(result.received['shorts'] >= 2000, f'{result.received["shorts"]} of 3000 arrived: {did}')
     return f'{result.received["shorts"]} of 3000 shorts, {tried} attacks'
 
@@ -99,7 +99,7 @@ def files():
 
 
 def without_keys():
-    """Who has none is told so, finds nobody, and sends nothing to who has."""
+    """A program without keys is told so, finds no service with keys, and sends nothing to one."""
     with netlab.Lab() as lab:
         a, b = lab.host('a'), lab.host('b')
         relay = lab.relay(a, b, netlab.program('relay'))
@@ -147,7 +147,7 @@ class Deployment:
         os.remove(os.path.join(self.client, 'authority'))
 
 
-# What is wrong with a capability, and how those who do not take it say so.
+# The faults of a capability, and the messages of programs that refuse it.
 FAULTS = {
     'expired': ({'seconds': 1}, '1 expired'),
     'of another service': ({'service': SERVICE + 1}, None),
@@ -186,8 +186,8 @@ def refused(which, fault, lies):
     what = f'{which}, {fault}: {statuses}\nserver: {by_server}\nclient: {by_client}'
     check(received['longs'] == 0 and 0 not in statuses, f'taken: {what}')
     for said in (by_server, by_client) if which == 'server' or lies or count else (by_client,):
-        check('keys: ' in said and 'ripc key' in said, f'an end is not told what to do: {what}')
-    check(not count or count in by_server + by_client, f'it is not said what is wrong: {what}')
+        check('keys: ' in said and 'ripc key' in said, f'the log of an end names no remedy: {what}')
+    check(not count or count in by_server + by_client, f'the log does not name the fault: {what}')
 
 
 def capabilities():
@@ -284,7 +284,7 @@ def forged_answers():
     check(works, 'a registration is refused, or a service taken: ' + '\n'.join(said))
     # The forgery is one: without keys it has an effect, unless the forger is late.
     in_the_open = (among_forgers({}, {}, 1000) for _ in range(5))
-    check(any(not works for works, _, _ in in_the_open), 'what is forged has no effect in the open')
+    check(any(not works for works, _, _ in in_the_open), 'forged packets have no effect without keys')
     return f'{did["told"]} forged answers and notices'
 
 

@@ -36,7 +36,7 @@ def loss_30():
 
 
 def shorts_are_single_datagrams():
-    """What is lost is lost; the rest arrives once and unaltered."""
+    """Lost messages are lost; the rest arrives once and unaltered."""
     with netlab.Lab() as lab:
         a, b = lab.host('a'), lab.host('b')
         _, device = lab.link(a, b)
@@ -49,7 +49,7 @@ def shorts_are_single_datagrams():
 
 
 def shorts_that_are_too_long():
-    """They are refused, with a word about why."""
+    """Refused clients get a reason in words."""
     with netlab.Lab() as lab:
         a, b = lab.host('a'), lab.host('b')
         lab.link(a, b)

@@ -82,7 +82,9 @@ def without_offload():
 
 
 def narrow_link_beside_tcp():
-    """Both get through a link of 100 Mbit/s; who got how much is for bench/net_ratios.py."""
+    """
+    Both streams get through a link of 100 Mbit/s; who got how much is for bench/net_ratios.py.
+    """
     with netlab.Lab() as lab:
         a, b = lab.host('a'), lab.host('b')
         device, _ = lab.link(a, b)

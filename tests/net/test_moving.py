@@ -186,7 +186,7 @@ def switch_fails(one):
 
 
 def vpn_comes(one):
-    """It is the only way soon after."""
+    """The new path is the only one soon after."""
     one.nets.append(one.join(1))
     one.server.ip('link', 'set', one.nets[0][1][0][0], 'down')
 
@@ -246,7 +246,7 @@ def address_two_networks_ipv6():
 
 
 def address_dad_ipv6():
-    """The kernel checks the new address for a duplicate first. What follows is counted from then on."""
+    """The kernel checks the new address for a duplicate first. The time is counted from then on."""
     return repeat(address_changes_with_dad, 1, nets=1, families=(6,), dad=True)
 
 
@@ -279,7 +279,7 @@ def interface_later(**how):
                 if 6 not in one.families:
                     one.give(host, device, 0, end)
                 host.ip('link', 'set', device, 'up')
-                if 6 in one.families:  # what was given before would have gone with "down"
+                if 6 in one.families:  # memory transferred before would have gone with "down"
                     one.give(host, device, 0, end)
             began = now_ms()
             for kind in one.kinds:

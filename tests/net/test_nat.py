@@ -127,7 +127,7 @@ def written_to():
 
 
 def ended():
-    """One that has said goodbye, or was silent for a minute, is written to no more."""
+    """A partner that has said goodbye, or was silent for a minute, is written to no more."""
     with behind_nat() as (router, server, env):
         for name in ('inside', 'also inside'):
             client = Peer(router.client, 'use', NAME, name, **env)

@@ -28,7 +28,7 @@ def chosen(a, b, wanted, wanted_others):
 def one_host():
     with netlab.Lab() as lab:
         host = lab.host('h')
-        return chosen(host, host, 'shm', 'udp: not as good')
+        return chosen(host, host, 'shm', 'udp: lower priority')
 
 
 def two_network_namespaces():

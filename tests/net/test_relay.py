@@ -79,7 +79,10 @@ def long_path_large_datagrams():
 
 
 def ping(rtt_us, tries=3):
-    """What pings of a new process tell is the truth, also where an answer takes longer than repetitions."""
+    """
+    Pings of a new process report true round trips, also where an answer takes longer than
+    repetitions.
+    """
     with netlab.Lab() as lab:
         a, b = lab.host('a'), lab.host('b')
         lab.relay(a, b, netlab.program('relay'), '--delay-us', rtt_us // 2)

@@ -90,7 +90,7 @@ class Store(Case):
         return self.serve(env, 'store_server', '--name', self.name, *options)
 
     def test_store__values(self):
-        """Of all lengths, by arguments and standard input; the newest counts."""
+        """Values of all lengths, by arguments and standard input; the newest counts."""
         for env in OVER:
             server = self.store(env)
             self.assertIn(b'replies', self.client(env, 'ping'))
@@ -144,10 +144,12 @@ class Store(Case):
         self.store(OVER[0])
         done = run('store_server', '--name', self.name, env=OVER[0])
         self.assertEqual(done.returncode, 1)
-        self.assertIn(b'alive elsewhere', done.stderr)
+        self.assertIn(b'this service ID is in use', done.stderr)
 
     def test_store__garbage(self):
-        """Whatever it is asked, it answers what is right, and with an error what is not."""
+        """
+        The server answers every request, right ones with a result and wrong ones with an error.
+        """
         for env in OVER:
             self.store(env)
             asker, n = self.asker(self.name, env), 0
@@ -160,7 +162,7 @@ class Store(Case):
             self.assertEqual(asker.take(), (n, 0))
 
     def test_store__killed_in_mid_set(self):
-        """What was set before stays; what is set by halves is not seen."""
+        """Earlier values stay; half-written values are not seen."""
         for env in OVER:
             self.store(env)
             self.client(env, 'set', 'k', 'before')
@@ -303,7 +305,7 @@ class Chat(Case):
         self.hears(ann, '* bob is not here')
         bob, eve = self.chat('bob', 'ann'), self.chat('eve', 'ann')
         self.hears(eve, '* ann is here')
-        self.type(eve, 'it is me')
+        self.type(eve, 'me again')
         eve.stdin.close()
         self.assertEqual(eve.wait(DEADLINE_S), 0)  # once it was delivered
         self.assertEqual(self.says(bob), '* ann is here\n')
@@ -311,7 +313,7 @@ class Chat(Case):
         heard = [self.says(ann)]
         while heard[-1] != 'bob: to ann\n':
             heard.append(self.says(ann))
-        self.assertNotIn('it is me', ''.join(heard))
+        self.assertNotIn('me again', ''.join(heard))
 
     def test_chat__control_characters(self):
         ann = self.chat('ann', 'bob')
@@ -332,7 +334,7 @@ class Chat(Case):
                     if 'pipe_write' in wchan.read():
                         return
             time.sleep(0.01)
-        self.fail('it never waited for room')
+        self.fail('the server never waited for room')
 
     def test_chat__replaced(self):
         """Somebody who ends and comes again while the other one does not look has been replaced."""
@@ -359,7 +361,7 @@ class Chat(Case):
                 heard = self.says(ann)
             if heard == '* bob was replaced by another bob\n':
                 break
-            # What eve knows ann may know a little later, and then looks too early.
+            # The names known to eve reach ann a little later: here she looks too early.
             self.assertEqual(heard, '* bob is not here\n')
             self.hears(ann, '* bob is here')
         else:
@@ -378,7 +380,7 @@ class NoAnswerTaken(Case):
     """A client that asks and never takes answers, beside one that is served well."""
 
     def crowd(self, name, env, *question, flags=0, n=2000):
-        """One that does not look, and one that does not even run."""
+        """A client that does not look, and one that does not even run."""
         for stopped in (False, True):
             asker = self.asker(name, env)
             self.assertEqual(asker.ask(n, *question, flags=flags), n)
@@ -412,7 +414,7 @@ class NoAnswerTaken(Case):
             self.assertEqual(rows.decode().count('\nlong ') + rows.decode().count('\ncall '), 2)
 
     def test_no_answer_taken__fileserver(self):
-        """Of 6,000 pieces of 2 MiB that are asked for none is taken, and few are kept."""
+        """A client requests 6,000 pieces of 2 MiB and takes none: few are kept."""
         ask = b'RFQ2\1\0\4\0' + bytes(8) + (64 << 20).to_bytes(8, 'little') + b'file'
         with tempfile.TemporaryDirectory(prefix='ripc-test-') as top:
             with open(os.path.join(top, 'file'), 'wb') as file:

@@ -165,7 +165,7 @@ def finds():
         before = multicasts(world.a) + multicasts(world.b)
         holder, asker = One(world, world.a), One(world, world.b)
         status = holder.do('open', 7)
-        check(status == 0, f'it was not registered: {status} {holder.process.lines}')
+        check(status == 0, f'the service was not registered: {status} {holder.process.lines}')
         status, ms = asker.timed('resolve', 7, 20000)
         check(status == 0, f'not found: {status}')
         check(asker.do('ping', 7, 20000) == 0, 'not reached')
@@ -184,7 +184,7 @@ def killed_and_started_again():
     """On the same host the kernel proves that the predecessor has ended: nothing expires first."""
     with Shared(**{'store.session_ms': 20000}) as world:
         first = One(world, world.a)
-        check(first.do('open', 7) == 0, 'it was not registered')
+        check(first.do('open', 7) == 0, 'the service was not registered')
         first.kill()
         second = One(world, world.a)
         status, ms = second.timed('open', 7)
@@ -216,7 +216,7 @@ def killed_and_started_elsewhere():
     """On another host nothing proves that: it waits until the session is over."""
     with Shared() as world:
         first, second = One(world, world.a), One(world, world.b)
-        check(first.do('open', 7) == 0, 'it was not registered')
+        check(first.do('open', 7) == 0, 'the service was not registered')
         first.kill()
         status, ms = second.timed('open', 7)
         check(status == 0, f'not registered: {status}')
@@ -229,7 +229,7 @@ def stopped_beyond_the_session():
         holder, other = One(world, world.a), One(world, world.b)
         check(holder.do('open', 7) == 0 and holder.do('open', 8) == 0, 'not registered')
         holder.signal(signal.SIGSTOP)
-        check(other.do('open', 7) == 0, 'it did not become free')
+        check(other.do('open', 7) == 0, 'the ID did not become free')
         holder.signal(signal.SIGCONT)
         check(holder.notice() == EADDRINUSE, 'no notice')
         wait_for(lambda: other.do('ping', 8, 2000) == 0, '8 is not there again')
@@ -243,7 +243,7 @@ def parted_beyond_the_session():
         check(other.do('ping', 8, 20000) == 0, 'not reached')
         world.part(world.a)
         # As long as the store has it, its holder is asked, and answers.
-        wait_for(lambda: other.do('open', 7) == 0, 'it did not become free')
+        wait_for(lambda: other.do('open', 7) == 0, 'the ID did not become free')
         check(other.do('ping', 8, 20000) == 0, 'partners do not go on')
         world.join(world.a)
         check(holder.notice() == EADDRINUSE, 'no notice')
@@ -259,7 +259,7 @@ def server_restarted():
         check(asker.do('ping', 7, 20000) == 0, 'not reached')
         world.servers[0].kill()
         check(all(asker.do('ping', 7, 10000) == 0 for _ in range(40)), 'partners do not go on')
-        check(asker.do('resolve', 9, 1500) in (EHOSTUNREACH, ETIMEDOUT), 'that is not known')
+        check(asker.do('resolve', 9, 1500) in (EHOSTUNREACH, ETIMEDOUT), 'an unknown service was resolved')
         world.servers[0].start().ready()
         began = time.monotonic()
         wait_for(lambda: asker.do('resolve', 9, 2000) == ENOENT, 'the store is not found again')
@@ -279,7 +279,7 @@ def unreachable_at_open():
         said = world.a.start(world_tool(), 'doctor', **world.env)
         text = said.popen.stdout.read()
         said.popen.wait()
-        check('no ZooKeeper server answers' in text, text)
+        check('no ZooKeeper server responds' in text, text)
         check('start one' in text and 'connection is not protected' in text, text)
         world.servers[0].start().ready()
         check(one.do('open', 7) == 0, 'not registered when it was there')
@@ -288,7 +288,7 @@ def unreachable_at_open():
 
 
 def doctor_warns():
-    """Of a connection that can be altered on its way, and not of one within the host."""
+    """Warns of a connection that can be altered on its way, not of one within the host."""
     with Shared() as world:
         for env, warns in ((world.env, True),
                            ({'RIPC_OPTIONS': 'store.servers=127.0.0.1:1'}, False)):
@@ -347,7 +347,7 @@ def crowd(world, processes, services, threads=64, first=1000000):
 
 
 def registered_at_once_on_three_nodes():
-    """What bench/store measures, at a hundredth of its size."""
+    """The measurement of bench/store, at a hundredth of its size."""
     Shared.end()
     processes = services = 100 if netlab.FULL else 10
     with World(3, **{'store.session_ms': 6000}) as world:
@@ -380,7 +380,7 @@ def numbers(counted):
 
 
 def moved_between_hosts():
-    """What is sent meanwhile comes to one of the two; nothing comes twice."""
+    """Messages sent meanwhile arrive at one of the two, and none twice."""
     with Shared(**{'store.session_ms': 20000}) as world:
         old = world.a.start(netlab.program('store'), 'count', 7, **world.env)
         old.line('{"did": "open"')
@@ -424,9 +424,9 @@ def members_of_a_group():
         gone = until_delivered(client, 5, 'the dead one is still there')
         heard = far[1].end()
         check(heard['longs'] > 0 and heard['twice'] == 0, f'{heard}')
-        until_delivered(client, 4, 'who left is still there')
+        until_delivered(client, 4, 'a member that left is still listed')
         far.append(test_group.member(world.a, **env))
-        joined = until_delivered(client, 5, 'who joined is not found')
+        joined = until_delivered(client, 5, 'a member that joined is not found')
         check(multicasts(world.a) + multicasts(world.b) == before, 'there were multicasts')
         for process in [*far[2:], *near]:
             check(process.end()['twice'] == 0, 'a message came twice')
@@ -435,7 +435,7 @@ def members_of_a_group():
 
 
 def members_while_the_server_is_away():
-    """Those that are known stay members, and who joins meanwhile is found afterwards."""
+    """Known members stay members, and members that join meanwhile are found afterwards."""
     with Shared(**{'store.session_ms': 20000}) as world:
         members = [test_group.member(world.a, **world.env) for _ in range(2)]
         client = test_group.sender(world.b, '--members', 2, '--longs', 10000, '--bytes', 100,
@@ -446,7 +446,7 @@ def members_while_the_server_is_away():
         check(all(entry['delivered'] == 2 for entry in told), f'{told}')
         members.append(test_group.member(world.a, **world.env))
         world.servers[0].start().ready()
-        until_delivered(client, 3, 'who joined is not found')
+        until_delivered(client, 3, 'a member that joined is not found')
         for process in members:
             check(process.end()['twice'] == 0, 'a message came twice')
 
@@ -466,14 +466,14 @@ def addresses_that_change():
     with Shared(**{'store.session_ms': 20000}) as world:
         home = world.b.addresses[4]
         holder, asker, sender = (One(world, host) for host in (world.b, world.a, world.a))
-        check(holder.do('open', 7) == 0, 'it was not registered')
+        check(holder.do('open', 7) == 0, 'the service was not registered')
         check(sender.do('ping', 7, 5000) == 0, 'not reached')
         check(asker.do('resolve', 7, 5000) == 0, 'not found')
         another_address(world, world.b, 77)
         newcomer = One(world, world.a)
         took = []
-        for process, what in ((newcomer, 'who has not asked before'), (asker, 'who has asked'),
-                              (sender, 'who has sent')):
+        for process, what in ((newcomer, 'a new asker'), (asker, 'an earlier asker'),
+                              (sender, 'an earlier sender')):
             began = time.monotonic()
             wait_for(lambda: process.do('ping', 7, 300) == 0, f'not reached by {what}')
             took.append(f'{time.monotonic() - began:.1f} s')
@@ -489,11 +489,11 @@ def member_whose_address_changes():
         known, later = (test_group.sender(world.a, '--members', 1, '--longs', 10000, '--bytes', 100,
                                           **world.env) for _ in range(2))
         for client in (known, later):
-            check(client.json()['found'] == 1, 'it was not found')
-        check(test_group.send_long(known)['delivered'] == 1, 'it was not reached')
+            check(client.json()['found'] == 1, 'the member was not found')
+        check(test_group.send_long(known)['delivered'] == 1, 'the member was not reached')
         another_address(world, world.b, 78)
         for client in (known, later):
-            wait_for(lambda: test_group.send_long(client)['delivered'] == 1, 'it is not reached')
+            wait_for(lambda: test_group.send_long(client)['delivered'] == 1, 'the member is not reached')
         member.end()
         another_address(world, world.b, home.split('.')[-1])
 

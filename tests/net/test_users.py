@@ -9,7 +9,7 @@ from xfer import SERVICE
 
 SERVER, CLIENT = 64001, 64002
 GROUP, OTHER_GROUP = 64100, 64101
-REMEDY = "shm: another user's (as of ripc_open()): set shm.uids or shm.gids on both sides"
+REMEDY = "shm: another user's process (as of ripc_open()): set shm.uids or shm.gids on both sides"
 
 
 def as_user(user, *command, group=None):
@@ -40,7 +40,10 @@ def start(host, serving, group=None, **env):
 
 
 def ping(host, asking, status=0, group=None, **env):
-    """What it says. Who would wait until silence tells it loses the first pings of these."""
+    """
+    The lines of its output. A service that learned of the end only by a timeout would lose the
+    first pings of these.
+    """
     client = host.start(*as_user(CLIENT, tool(), 'ping', SERVICE, '-c', 3, '-i', 1, '--timeout',
                                  2000, group=group),
                         RIPC_INTERFACES='lo', RIPC_OPTIONS=asking, **env)
@@ -112,7 +115,7 @@ def client_in_another_group():
 
 
 def server_in_another_group():
-    """It pretends to be a server of that group: clients share no memory with it."""
+    """The process pretends to be a server of that group: clients share no memory with it."""
     groups_admit('shm.uids=any', f'shm.gids={GROUP}', 'udp', server_group=OTHER_GROUP)
 
 

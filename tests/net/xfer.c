@@ -289,7 +289,7 @@ static int send_shorts(struct job *job, struct ripc_service *service, char *byte
 		pattern_fill(bytes, job->bytes, i + 1);
 		error = ripc_send_short(service, job->to, &item, 1);
 		if (error == -EMSGSIZE)
-			return fail("so many bytes are no short", error);
+			return fail("too many bytes for a short message", error);
 		if (error == 0) {
 			sent++;
 			seeds_xor ^= i + 1;
@@ -349,7 +349,7 @@ static int send_job(struct job *job)
 
 	if (error)
 		return fail("cannot open a service", error);
-	/* Who is silent for a second is taken to be nobody: the machine may have stopped him. */
+	/* A receiver silent for a second is considered gone: the machine may have stopped it. */
 	while ((error = ripc_resolve(job->ctx, job->to, 10000)) == -ENOENT &&
 			now_s() - began < PATIENCE_S)
 		usleep(10000);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What xfer and tcpxfer share: a pattern of bytes that depends on a seed and the place, so that
- * a byte that is wrong, missing or from another message is noticed; a clock; and numbers on the
+ * Shared by xfer and tcpxfer: a pattern of bytes that depends on a seed and the place, so that a
+ * byte that is wrong, missing or from another message is noticed; a clock; and numbers on the
  * command line.
  */
 #ifndef TESTS_NET_XFER_H

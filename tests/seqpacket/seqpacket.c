@@ -48,7 +48,7 @@ struct port {
 	struct ripc__addr from[RIPC_EVENTS_MAX]; /* of the last poll's events */
 };
 
-/* All that a route has is a pointer to its link, as core may move the route. */
+/* A route has only a pointer to its link, as core may move the route. */
 static struct link *out_of(const void *route)
 {
 	return *(struct link *const *)route;
@@ -356,7 +356,7 @@ static void take_out(struct port *port, struct link *out, uint32_t happened,
 	*event = (struct ripc__event){.kind = RIPC_EV_PEER, .from = from};
 }
 
-/* What one descriptor has. Returns how many events that made. */
+/* Takes the events of one descriptor. Returns how many events that made. */
 static uint32_t look_at(struct port *port, const struct epoll_event *ready,
 		struct ripc__event *event, struct ripc__addr *from)
 {

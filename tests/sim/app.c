@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the simulated applications do: send, receive, answer, lend, cancel. */
+/* The actions of the simulated applications: send, receive, reply, post, cancel. */
 #include "app.h"
 
 #include <errno.h>
@@ -78,7 +78,7 @@ static int call(struct sim_app *app, struct sim_service *from, const struct sim_
 	return status;
 }
 
-/* What has patience must arrive, whatever becomes of others. */
+/* Patient sends must arrive, whatever becomes of others. */
 static bool draw_order(struct sim_world *world, const struct sim_wish *wish)
 {
 	return wish->flow || (wish->kind == RIPC_LONG && wish->len >= 8 && !wish->patient &&
@@ -112,7 +112,7 @@ int sim_send(struct sim_app *app, struct sim_service *from, struct sim_wish *wis
 		sim_at(world, world->now_us + sim_log(&world->random, 10, 1000000),
 				sim_act_cancel, app, number);
 	sim_node_schedule(sim_home(app, from));
-	if (world->has_authority) /* what lacks a right may have ended within the call */
+	if (world->has_authority) /* a send without the right may have ended within the call */
 		sim_node_wake(sim_home(app, from), world->now_us);
 	return status;
 }
@@ -186,7 +186,8 @@ static uint64_t long_length(struct sim_random *random, bool native)
 	uint64_t draw = sim_below(random, 100);
 
 	if (native && sim_chance(random, 300000))
-		return sim_log(random, 60000, 3 << 20); /* what is read, in pieces, too */
+		/* messages long enough to be read, in pieces, too */
+		return sim_log(random, 60000, 3 << 20);
 	if (draw < 5)
 		return 0;
 	if (draw < 60)
@@ -194,7 +195,7 @@ static uint64_t long_length(struct sim_random *random, bool native)
 	return sim_log(random, 64, draw < 92 ? 65536 : 262144);
 }
 
-/* Some have patience, and in a mild world nothing excuses that these do not arrive. */
+/* Some sends have patience, and in a mild world nothing excuses that these do not arrive. */
 static void make_sure(struct sim_app *app, struct sim_wish *wish)
 {
 	const struct sim_service *to = NULL;

@@ -121,7 +121,7 @@ struct sim_wish {
 	bool must_deliver;
 	bool patient; /* must not be cancelled */
 	bool ordered; /* sim_send() draws that */
-	bool flow;    /* it is ordered anyway */
+	bool flow;    /* the message is ordered anyway */
 	bool swift;   /* ordered, and so short that no packet of it is lost in a world of flows */
 	bool idempotent;
 };
@@ -129,13 +129,13 @@ struct sim_wish {
 int sim_send(struct sim_app *app, struct sim_service *from, struct sim_wish *wish);
 /* A service that can act now, drawn at random; NULL if there is none. */
 struct sim_service *sim_draw_usable(struct sim_app *app);
-/* Whom it goes to; by service and length. */
+/* The destination; by service and length. */
 void sim_draw_target(struct sim_app *app, struct sim_wish *wish);
 /* Lends up to SIM_RETURNS buffers under a number; returns how many. Takes them back. */
 uint32_t sim_lend_returns(struct sim_app *app, struct sim_service *from, uint64_t number,
 		struct ripc_buffer returns[SIM_RETURNS]);
 void sim_unlend(struct sim_app *app, uint64_t number);
-/* What a message bears in its first bytes. */
+/* The first bytes of a message. */
 uint64_t sim_number_of(const struct ripc_msg *msg);
 
 /* calls.c */
@@ -161,7 +161,7 @@ struct sim_lent *sim_lend(struct sim_app *app, struct sim_service *service, uint
 void sim_lent_free(struct sim_app *app, struct sim_lent *lent);
 void sim_act_cancel(struct sim_world *world, void *arg, uint64_t value);
 void sim_cancel(struct sim_app *app, struct sim_service *service, uint64_t number);
-/* What was lent under this number (0: all) is the lender's again. */
+/* Memory posted under this number (0: all) is the owner's again. */
 void sim_taken_back(struct sim_app *app, uint64_t incarnation, uint64_t number);
 void sim_hold(struct sim_app *app, struct sim_node *node, struct ripc_msg *msg);
 /* Frees a message and watches the lent memory that it had used. */

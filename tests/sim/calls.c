@@ -16,7 +16,7 @@
 #define CALM_MOST_US  200000  /* the same once the faults are over */
 #define BLOCKING_MS   1000    /* a call that waits has no longer deadline: others wait for it */
 
-/* What is done with a question, per million. */
+/* Actions on a request, per million. */
 #define PER_NEVER  60000
 #define PER_LATE   150000
 #define PER_THIEF  30000
@@ -246,7 +246,7 @@ void sim_call(struct sim_app *app, struct sim_service *from, const struct sim_wi
 	else
 		call_starting(app, from, &arg, wish);
 	sim_node_schedule(sim_home(app, from));
-	if (world->has_authority) /* what lacks a right may have ended within the call */
+	if (world->has_authority) /* a call without the right may have ended within the call */
 		sim_node_wake(sim_home(app, from), world->now_us);
 }
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One that claims to be others, from an address of its own: it knows IDs, incarnations, contexts
- * and addresses, as anybody may, and what is sent to its address, nothing else. It proves that
- * address, says hello in the name of a service, takes what it is sent, and says that it has it.
- * Often it claims to each of two to be the other, and gives each the token that the other one gave.
+ * A claimant of the identities of others, from an address of its own: it knows IDs, incarnations,
+ * contexts and addresses, as every attacker may, and packets to its address, nothing else. It
+ * proves that address, says hello in the name of a service, receives messages, and acknowledges
+ * them. Often it claims to each of two to be the other, and gives each the token that the other one
+ * gave.
  */
 #include "app.h"
 

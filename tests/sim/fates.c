@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What becomes of the members of a group (--groups, when the faults are over). A node ends without
- * a word, and no packet tells that it has: its host is gone. This part demands:
+ * Outcomes of messages to the members of a group (--groups, when the faults are over). A node ends
+ * without a word, and no packet tells that it has: its host is gone. This part demands:
  *
  *  - a second after its services are up again, with the same IDs, long messages to a group succeed;
  *  - where they stay away, long messages succeed 10 s later;
@@ -13,12 +13,12 @@
 #define BORN_US     1000000  /* from the birth of its successor until a dead member is forgotten */
 #define DEAD_US     10000000 /* the same without a successor */
 #define FOUND_US    2000000  /* until the second of two services with one ID must be a member */
-#define TOGETHER    5u       /* so many messages reach both */
+#define TOGETHER    5u       /* messages that reach both */
 #define LIMIT_US    150000000
 
 typedef void (*passing)(struct sim_world *world, uint64_t until_us);
 
-/* One that the node cannot take with it, on another host; NULL: there is none. */
+/* A service that the node cannot take with it, on another host; NULL: there is none. */
 static struct sim_service *apart_from(struct sim_app *app, const struct sim_node *node,
 		const struct sim_node *other)
 {

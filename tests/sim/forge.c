@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What somebody sends who knows the protocol, the addresses and both incarnations (all of that
- * is public), but has not seen the tokens and proofs that the two have given each other: well
- * formed, well sealed, and guessed where it counts. It must have no effect.
+ * Packets of an attacker who knows the protocol, the addresses and both incarnations (all of that
+ * is public), but has not seen the tokens and proofs of the two partners: well formed, well sealed,
+ * and guessed where it counts. These packets must have no effect.
  */
 #include "world.h"
 

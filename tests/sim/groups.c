@@ -456,7 +456,7 @@ static bool begins(struct sim_app *app, struct sim_service *from, uint32_t group
 	return n_in_row == 5;
 }
 
-/* What members said before the faults were over, and what was lost of it, counts no more. */
+/* Statements of members from before the end of the faults, and their losses, count no more. */
 static void refresh(struct sim_app *app, struct sim_service *from, uint32_t group,
 		void (*go_on)(struct sim_world *world, uint64_t until_us))
 {

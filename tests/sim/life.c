@@ -14,7 +14,7 @@
 #define PUT_OFF_US    2000
 #define ADDRESSES_FIRST 0x4000ull
 #define FOLLOWED_US 2000000 /* a node with another address is reached by then */
-#define STRANDED_YOUNG_US 200000 /* so new is a service that is stranded */
+#define STRANDED_YOUNG_US 200000 /* age up to which a service is stranded */
 #define STRANDED_LEAST_US 300000 /* for so long: until it is taken for gone */
 #define STRANDED_MOST_US  900000
 #define HELD_AGAIN_US 500000 /* until a service whose ID is another's tries again */
@@ -92,7 +92,8 @@ static void service_down(struct sim_app *app, struct sim_service *service)
 	model_service_end(world->model, world->now_us, service->incarnation);
 	sim_groups_forget(app, service);
 	sim_trace(world, "service %llu closes", (unsigned long long)service->id);
-	service->busy = true; /* it may have to wait until its memory is not read any more */
+	/* the service may have to wait until its memory is not read any more */
+	service->busy = true;
 	model_blocked(world->model, world->now_us, service->home, true);
 	if (ripc_service_close(service->svc) != 0)
 		model_fail(world->model, "a service cannot be closed");
@@ -288,7 +289,7 @@ static void open_node(struct sim_world *world, void *arg, uint64_t slot)
 			open_service(world, app, i);
 }
 
-/* What its services have received was taken out before; or all is over, as something was wrong. */
+/* The services' received messages were taken out before; or all is over, as something was wrong. */
 static void end_node(struct sim_app *app, struct sim_node *node, bool crash)
 {
 	struct sim_world *world = app->world;

@@ -195,7 +195,7 @@ void sim_cancel(struct sim_app *app, struct sim_service *service, uint64_t numbe
 	for (struct sim_lent *lent = app->lent; lent; lent = lent->next)
 		if (lent->number == number && model_lent(world->model, lent->cookie))
 			model_recalled(world->model, number);
-	/* It may have to wait for reads into what is taken back. */
+	/* The caller may have to wait for reads into the memory that is taken back. */
 	service->busy = true;
 	model_blocked(world->model, world->now_us, service->home, true);
 	error = ripc_cancel(service->svc, number);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The judge: what happens in the world, sends and their outcomes. What was received is judged
- * in model_receipts.c.
+ * The judge: what happens in the world, sends and their outcomes. Received messages are judged in
+ * model_receipts.c.
  */
 #include "model_internal.h"
 
@@ -335,7 +335,7 @@ static uint64_t nobody_since(const struct model *m, const struct send *send)
 	return since;
 }
 
-/* One that waits for others to be given up first need not be given up in time. */
+/* A send that waits for others to be given up first need not be given up in time. */
 static bool has_company(const struct model *m, const struct send *send)
 {
 	uint32_t n = 0;
@@ -396,7 +396,7 @@ void model_careless(struct model *m, uint32_t place)
 void judge_right(struct model *m, const struct send *send, const struct service *at,
 		uint64_t now_us)
 {
-	/* What answers a loan or a question needs none. */
+	/* Replies to a loan or a request need none. */
 	if (!m->cfg.rights || send->is.answers || m->careless[at->place])
 		return;
 	for (uint32_t i = 0; i < m->n_rights; i++) {
@@ -497,7 +497,7 @@ static bool may_be_silent(const struct model *m, const struct send *send)
 		may_go_astray(m, send) || was_blocked(m, send, send->sent_us);
 }
 
-/* It can happen that nothing came through for as long as one has to wait. */
+/* All packets may have been lost for as long as one has to wait. */
 static bool fell_silent(const struct model *m, const struct send *send, uint64_t now_us)
 {
 	uint64_t took = now_us - send->sent_us + EARLY_US;

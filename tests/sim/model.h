@@ -47,7 +47,7 @@ enum model_fault {
 	MODEL_ANSWER,          /* an answer to another question, or by somebody else */
 	MODEL_EARLY,           /* a call failed before its deadline, with no reason to */
 	MODEL_RIGHT,           /* received without the right to send it, or refused with it */
-	MODEL_OTHER,           /* what the driver itself found (model_fail) */
+	MODEL_OTHER,           /* found by the driver itself (model_fail) */
 };
 
 struct model;
@@ -104,7 +104,7 @@ void model_service_end(struct model *model, uint64_t now_us, uint64_t incarnatio
 void model_cut(struct model *model, uint64_t now_us, uint32_t a, uint32_t b, bool cut);
 /* Packets are lost at random from now on, or not any more. */
 void model_lossy(struct model *model, uint64_t now_us, bool lossy);
-/* What lives at a place may send to a service between these moments. */
+/* The services at a place may send to a service between these moments. */
 void model_right(struct model *model, uint32_t place, uint64_t id, uint64_t from_us,
 		uint64_t until_us);
 /* The context at a place accepts messages from anybody. */
@@ -123,7 +123,7 @@ uint64_t model_plan(struct model *model, uint64_t now_us, const struct model_sen
 uint32_t model_items(const struct model *model, uint64_t number, uint64_t lens[5]);
 /* Its bytes, all items one after the other. */
 void model_contents(const struct model *model, uint64_t number, uint8_t *bytes);
-/* What the call returned. */
+/* The results of the call. */
 void model_sent(struct model *model, uint64_t number, int status);
 void model_cancelled(struct model *model, uint64_t number);
 bool model_in_progress(const struct model *model, uint64_t number);
@@ -155,11 +155,11 @@ void model_noticed(struct model *model, uint64_t incarnation, const struct ripc_
 uint64_t model_lend(struct model *model, uint64_t incarnation, uint64_t number,
 		const struct iovec *mem);
 bool model_lent(const struct model *model, uint64_t cookie);
-/* What was lent under a send's number is about to be taken back. */
+/* Memory posted under a send's number is about to be taken back. */
 void model_recalled(struct model *model, uint64_t number);
-/* It was not taken, or was taken back by ripc_cancel() or by closing the service. */
+/* The memory was not taken, or was taken back by ripc_cancel() or by closing the service. */
 void model_taken_back(struct model *model, uint64_t cookie);
-/* It is back and unused: fills it with a pattern that must not change. */
+/* The memory is back and unused: fills it with a pattern that must not change. */
 void model_watch(struct model *model, uint64_t cookie);
 /* Looks at the pattern; afterwards the memory can be freed. Harmless if it is not watched. */
 void model_unwatch(struct model *model, uint64_t cookie);

@@ -123,7 +123,10 @@ static bool is_crowded(const struct model *m, const struct send *call)
 	return n_waiting >= CROWD;
 }
 
-/* Whoever waits till the deadline may fail then; a server is not said to be gone for nothing. */
+/*
+ * A call that waits until its deadline may fail then; a server is not reported as gone without a
+ * reason.
+ */
 static void judge_reason(struct model *m, const struct send *call, const struct ripc_msg *msg,
 		uint64_t now_us)
 {
@@ -132,7 +135,7 @@ static void judge_reason(struct model *m, const struct send *call, const struct 
 		jumped_since(m, call->place, call->sent_us);
 	bool is_cancelled = msg->status == -ECANCELED;
 	bool is_refused = msg->status == -EAGAIN && is_crowded(m, call);
-	/* It went as a short, of which nobody says that it came. */
+	/* The reply was a short message, whose arrival is not reported. */
 	bool is_guess = call->is.idempotent && msg->outcome == RIPC_UNKNOWN &&
 		(is_due || is_cancelled || is_denied(m, msg));
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is in a message, computed from its sender, kind, length and number. */
+/* The contents of a message, computed from its sender, kind, length and number. */
 #include "model_contents.h"
 
 #include <string.h>

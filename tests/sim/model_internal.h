@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the model remembers, and what its files share. */
+/* The memory of the model, shared by its files. */
 #ifndef MODEL_INTERNAL_H
 #define MODEL_INTERNAL_H
 
@@ -32,7 +32,7 @@ struct service {
 	bool again; /* a send met -EAGAIN, a notice has to come */
 };
 
-/* Of a place to send to a service. */
+/* The state of a place to send to a service. */
 struct right {
 	uint64_t id, from_us, until_us;
 	uint32_t place;
@@ -102,11 +102,11 @@ void judge_contents(struct model *m, const struct ripc_msg *msg, uint64_t len);
 void judge_places(struct model *m, uint64_t incarnation, const struct ripc_msg *msg, uint64_t len);
 
 /* model_order.c */
-/* It has been received; judges its place among those that are ordered. */
+/* The message was received; judges its place among the ordered ones. */
 void order_received(struct model *m, struct send *send, uint64_t incarnation);
-/* One that it had to follow has failed, or is not known to be delivered. */
+/* A message that it had to follow has failed, or is not known to be delivered. */
 bool order_was_broken(const struct model *m, const struct send *send);
-/* It is in progress: has it waited for too long since its turn came? */
+/* Is the message in progress: has it waited for too long since its turn came? */
 void judge_stall(struct model *m, const struct send *send, uint64_t now_us);
 
 #endif

@@ -29,7 +29,10 @@ static bool has_successors(const struct model *m, uint64_t id)
 	return n > 1;
 }
 
-/* It had failed, and whoever sent the other one knew that, or it never was under way. */
+/*
+ * Had the earlier one failed, to the knowledge of the sender of the other, or was it never under
+ * way?
+ */
 static bool was_told(const struct send *send, uint32_t index)
 {
 	return send->state == ENDED && (send->refused || (send->failed && send->told_at <= index));
@@ -55,7 +58,9 @@ void order_received(struct model *m, struct send *send, uint64_t incarnation)
 	}
 }
 
-/* One that it had to follow has failed, and its sender did not know it: it will not arrive. */
+/*
+ * A message that it had to follow has failed, and its sender did not know it: it will not arrive.
+ */
 static bool order_was_cut(const struct model *m, const struct send *send)
 {
 	for (const struct send *other = m->sends; other < send; other++)

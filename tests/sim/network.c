@@ -12,8 +12,8 @@
 #include "core/wire/wire.h"
 
 #define MOVED_US          2500000 /* partners follow a new address within this */
-#define DATAGRAM_OVERHEAD 768 /* what a kernel's buffer takes beside the bytes */
-#define FAT_BYTES 1000 /* so long is no announcement of a swift message (app.c) */
+#define DATAGRAM_OVERHEAD 768 /* overhead of a kernel's buffer beside the bytes */
+#define FAT_BYTES 1000 /* length above that of an announcement of a swift message (app.c) */
 
 struct sim_packet *sim_queue_pop(struct sim_queue *queue)
 {
@@ -51,7 +51,7 @@ static void settle(struct sim_world *world, void *arg, uint64_t slot)
 {
 	(void)arg;
 	if (world->now_us < world->moved_until[slot])
-		return; /* it has moved again */
+		return; /* the host has moved again */
 	for (uint32_t i = 0; i < world->plan.n_nodes; i++)
 		if (!world->cut[i][slot] && world->now_us >= world->moved_until[i])
 			model_cut(world->model, world->now_us, i, (uint32_t)slot, false);
@@ -222,7 +222,7 @@ static bool is_first(const struct sim_packet *packet)
 		h.token == 0;
 }
 
-/* What was sent to one comes again as if sent to many, or the other way round: by forgery. */
+/* Unicast packets come again as if multicast, or the other way round: by forgery. */
 static void cross(struct sim_world *world, const struct sim_packet *packet, uint64_t to)
 {
 	struct sim_packet *copy = copy_of(packet);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a seed means: how many nodes, which faults and how often. */
+/* The plan of a seed: how many nodes, which faults and how often. */
 #include "world.h"
 
 #define LEAST_MTU 1232 /* IPv6's least MTU minus headers: these pass everywhere */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What finding services costs where there are many hosts: the real resolvers of so many hosts, in
- * one process, on a simulated network segment that loses nothing, and on which all that was sent
- * arrives within a millisecond of a simulated clock. Each host has one context with so many
- * services. Counts are exact; the processor times are this machine's, of the resolvers alone.
+ * The costs of finding services with many hosts: the real resolvers of all hosts, in one process,
+ * on a simulated network segment that loses nothing, and on which all that was sent arrives within
+ * a millisecond of a simulated clock. Each host has one context with so many services. Counts are
+ * exact; the processor times are this machine's, of the resolvers alone.
  *
  *   scale HOSTS SERVICES [LOOKUPS]
  *
@@ -357,7 +357,7 @@ static void step_all(uint64_t step_us)
 	for (uint32_t i = 0; i < n_hosts; i++) {
 		struct host *host = &hosts[i];
 
-		/* What came in this step is heard in the next one. */
+		/* Datagrams arriving in this step are heard in the next one. */
 		while (host->next < host->n_queued ||
 				ripc__resolver_deadline(host->resolver) <= now_us)
 			ripc__resolver_step(host->resolver, now_us);
@@ -429,7 +429,7 @@ static double processor_s(void)
 	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-/* Of one phase; each: what it is divided by. */
+/* Results of one phase; each: the divisor. */
 static void say(const char *what, double each, uint64_t took_us, double began_s, size_t heap_before)
 {
 	printf("%-10s %8.3f s; each: %.2f datagrams to the group, %.1f deliveries to other hosts, "

@@ -53,7 +53,7 @@ static void with_faults(struct sim_world *world, struct sim_app *app,
 	world->faults = true;
 	if (world->plan.pause_us)
 		world->paused_until_us = start + world->plan.span_us / 2 + world->plan.pause_us;
-	/* What is late by a quarter of the shortest timeout may be too late, as if lost. */
+	/* A packet late by a quarter of the shortest timeout may be too late, as if lost. */
 	model_lossy(world->model, world->now_us, world->plan.loss || world->plan.corrupt ||
 			world->plan.send_full || world->plan.receive_buffer ||
 			world->plan.hole_bytes || world->plan.n_flows || world->plan.far ||
@@ -73,7 +73,7 @@ static void with_faults(struct sim_world *world, struct sim_app *app,
 	go_on(world, start + world->plan.span_us + world->plan.pause_us);
 }
 
-/* What was begun has to end, well or not. */
+/* Operations that began have to end, well or not. */
 static void to_the_end(struct sim_app *app)
 {
 	struct sim_world *world = app->world;
@@ -108,7 +108,7 @@ static void send_fresh(struct sim_app *app, enum ripc_kind kind, uint64_t len_ma
 	}
 }
 
-/* Each is answered, as every server does now. */
+/* Every query is answered, as every server does now. */
 static void call_all(struct sim_app *app)
 {
 	struct sim_world *world = app->world;

@@ -41,7 +41,7 @@ struct transfer {
 	size_t len;
 };
 
-/* What is left in the network of a write that has failed. */
+/* The part of a failed write that is left in the network. */
 struct straggler {
 	uint64_t to, offset;
 	struct ripc__key key;

@@ -34,7 +34,7 @@ struct claim {
 	bool making, told, refused;
 };
 
-/* What a node knows of an ID that it has asked for. */
+/* The knowledge of a node about an ID that it has queried. */
 struct known {
 	uint64_t id, address;
 	bool reading;
@@ -129,7 +129,7 @@ static void tell_hint(struct sim_world *world, void *arg, uint64_t value)
 	free(request);
 }
 
-/* Whoever has asked for the ID hears of its new holder, some time. */
+/* A node that has queried the ID hears of its new owner, some time. */
 static void hint(struct sim_world *world, const struct entry *entry)
 {
 	struct sim_store *store = store_of(world);
@@ -208,7 +208,7 @@ static void request_arrives(struct sim_world *world, void *arg, uint64_t value)
 		request->wish == WISH_LEAVE; /* which is repeated until it has arrived */
 
 	(void)value;
-	/* Of a session that is over nothing is done. */
+	/* Requests of a session that is over have no effect. */
 	if (arrives && (!client || client->session == request->session)) {
 		if (request->wish == WISH_CLAIM && client)
 			do_claim(world, request);
@@ -371,7 +371,10 @@ static void connection_breaks(struct sim_world *world, void *arg, uint64_t gener
 {
 	struct sim_node *node = arg;
 	struct client *client = store_of(world)->clients[node->slot];
-	/* Whoever has lost its registrations is not found: nothing excuses that in a mild world. */
+	/*
+	 * A service that has lost its registrations is not found: nothing excuses that in a mild
+	 * world.
+	 */
 	uint64_t away_us = sim_log(&world->random, 1000,
 		world->plan.mild ? SESSION_US : 3 * SESSION_US);
 
@@ -420,7 +423,7 @@ static int store_open(void *at, const struct ripc__host *host)
 	return 0;
 }
 
-/* Whoever crashes is missed later. */
+/* The end of a crashing service is noticed later. */
 static void store_close(void *at)
 {
 	struct client *client = at;
@@ -451,7 +454,7 @@ static int store_publish(void *at, uint64_t id, uint64_t incarnation, enum ripc_
 	return -EINPROGRESS;
 }
 
-/* What was said of it and not heard yet is of no use. */
+/* Notices of it that were not heard yet are void. */
 static void events_forget(struct client *client, uint64_t id)
 {
 	uint32_t n = 0;

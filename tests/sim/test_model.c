@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who judges the judge: histories made by hand, good ones that the model must accept and one
- * for each kind of violation, which it must name.
+ * Tests of the judge: histories made by hand, good ones that the model must accept and one for each
+ * kind of violation, which it must name.
  */
 #include <check.h>
 #include <errno.h>
@@ -57,7 +57,7 @@ START_TEST(model__excuses_unknown_after_loss_and_silence)
 }
 END_TEST
 
-/* It ends at its deadline; a partner that is followed in time would have had it. */
+/* The send ends at its deadline; a partner that is followed in time would have had it. */
 START_TEST(model__excuses_unknown_of_a_quick_one_after_a_move)
 {
 	struct model_send send = {.from = A, .to = B_ID, .len = 100, .kind = RIPC_LONG,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who judges the judge of calls: histories made by hand, good ones and one for each violation. */
+/* Tests of the judge of calls: histories made by hand, good ones and one for each violation. */
 #include <check.h>
 #include <errno.h>
 
@@ -333,7 +333,7 @@ START_TEST(calls__answer_in_a_buffer)
 		.cookie = model_lend(model, A, _i ? number : other, &mem)};
 	m.msg.places = m.places;
 	hand_out(&m, number);
-	expect(_i ? MODEL_OK : MODEL_BUFFER); /* it was lent for another answer */
+	expect(_i ? MODEL_OK : MODEL_BUFFER); /* the buffer was posted for another answer */
 }
 END_TEST
 

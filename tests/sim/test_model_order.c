@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the model says of histories of ordered sends. */
+/* The model's judgement of histories of ordered sends. */
 #include <errno.h>
 
 #include "history.h"

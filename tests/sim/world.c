@@ -232,7 +232,9 @@ void sim_trace(struct sim_world *world, const char *format, ...)
 
 void sim_world_close(struct sim_world *world)
 {
-	/* What is still under way is memory of packets, reads and actions: run it into the void. */
+	/*
+	 * Operations in progress use memory of packets, reads and actions: run them into the void.
+	 */
 	world->faults = false;
 	for (uint32_t i = 0; i < SIM_NODES; i++)
 		sim_queue_clear(&world->nodes[i].datagrams);

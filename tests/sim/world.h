@@ -18,14 +18,14 @@
 #define SIM_NODES 8
 #define SIM_NEVER UINT64_MAX
 #define SIM_REHOMED (1ull << 24) /* added to the address of a node that gets another one */
-#define SIM_SLACK_US 12000 /* what ends at a deadline may be so late, and by poll_delay_us */
+#define SIM_SLACK_US 12000 /* tolerance after a deadline, beside poll_delay_us */
 #define SIM_FAILED_US 200000 /* until a native read or write across a cut link is given up */
 
 struct sim_world;
 struct sim_node;
 struct sim_store;
 
-/* What one seed means. Probabilities are per million. */
+/* The world of one seed. Probabilities are per million. */
 struct sim_plan {
 	uint32_t n_nodes, n_services;
 	uint32_t loss, reorder, duplicate, corrupt, forge, late; /* of packets */
@@ -50,7 +50,7 @@ struct sim_plan {
 	uint32_t burst;           /* more sends at one moment, to one service */
 	uint32_t n_rehomes;       /* a node gets another address, and half of them notice */
 	bool far;                 /* one node is far from all others */
-	bool mild;                /* so few faults that every patient send must arrive */
+	bool mild;                /* few faults: every patient send must arrive */
 	bool incast;              /* at the end all send much to one at once */
 	bool native, shared_hosts;
 	bool store;               /* an exact source instead of the one that asks all */
@@ -70,7 +70,7 @@ struct sim_packet {
 	uint32_t len;
 	bool resolver;
 	uint64_t many;      /* the number that it was sent to; 0: to one */
-	bool hint;          /* it came back from an address where nobody listens */
+	bool hint;          /* returned from an address where no socket listens */
 	uint8_t bytes[];
 };
 
@@ -101,7 +101,10 @@ struct sim_done {
 	enum ripc__event_kind kind;
 };
 
-/* Of a node's key to send to a service: from the beginning until then (0: not), or granted late. */
+/*
+ * A right of a node's key to send to a service: from the beginning until then (0: not), or granted
+ * late.
+ */
 struct sim_right {
 	uint64_t until_us;
 	bool is_late;
@@ -174,7 +177,8 @@ struct sim_world {
 	struct sim_node nodes[SIM_NODES];
 	struct sim_claimant claimant;
 	bool cut[SIM_NODES][SIM_NODES];
-	uint64_t moved_until[SIM_NODES]; /* so long sends may fail because of a new address */
+	/* the time until which long sends may fail because of a new address */
+	uint64_t moved_until[SIM_NODES];
 	uint64_t paused_until_us; /* 0: no pause is planned */
 	bool faults;              /* packets are lost, altered, ... */
 	bool verbose, groups, addresses, handles;
@@ -265,7 +269,7 @@ void sim_claimant_input(struct sim_world *world, const struct sim_packet *packet
 /* sim_net.c, sim_source.c, plan.c */
 extern const struct ripc__backend sim_backend, sim_open_backend, sim_native_backend;
 extern const struct ripc__source sim_source, sim_store_source;
-/* What both share: the answers that go, and the packets of the resolver that have come. */
+/* State shared by both: outgoing answers, and received packets of the resolver. */
 int sim_questions_reply(struct sim_node *node, const struct ripc__addr *to, const void *data,
 		size_t len);
 int sim_questions_poll(struct sim_node *node, const struct ripc__host *host,

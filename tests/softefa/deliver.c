@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What arrives: it is checked, put into memory and answered. The kernel tells who sent a datagram;
- * everything in it may be a lie, and is compared with what this side knows: lengths with what
- * came, keys with the memory they were made for, acknowledgements and data with the request that
- * they claim to belong to and with the partner that it went to. What does not fit is counted
- * (dropped_bad: no datagram of ours; dropped_unknown: it fits nothing here) and forgotten.
+ * Received datagrams: each is checked, put into memory and answered. The kernel tells who sent a
+ * datagram; everything in it may be a lie, and is compared with what this side knows: lengths with
+ * what came, keys with the memory they were made for, acknowledgements and data with the request
+ * that they claim to belong to and with the partner that it went to. Datagrams that do not fit are
+ * counted (dropped_bad: no datagram of ours; dropped_unknown: it fits nothing here) and forgotten.
  */
 #include "softefa.h"
 
@@ -401,8 +401,8 @@ static void serve_reads(struct softefa_qp *qp)
 	}
 }
 
-/* Sends what there is for one partner, up to a datagram's worth, the first of it at "from". What
- * stays keeps its order. Returns false if the partner's queue is full. */
+/* Sends what there is for one partner, up to a datagram's worth, the first of it at "from".
+ * Remaining entries keep their order. Returns false if the partner's queue is full. */
 static bool send_acks(struct softefa_qp *qp, uint32_t from)
 {
 	struct softefa_header header = {.kind = SOFTEFA_ACK};

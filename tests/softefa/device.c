@@ -200,7 +200,7 @@ static int query_port(struct ibv_context *context, uint8_t port, struct ibv_port
 
 int ibv_query_port(struct ibv_context *context, uint8_t port, struct _compat_ibv_port_attr *attr)
 {
-	/* What callers of the old form have: all up to link_layer and flags. */
+	/* The fields that callers of the old form have: all up to link_layer and flags. */
 	return query_port(context, port, (struct ibv_port_attr *)attr,
 		offsetof(struct ibv_port_attr, port_cap_flags2));
 }
@@ -234,7 +234,10 @@ int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint32_t index
 	return _ibv_query_gid_table(context, entry, 1, flags, entry_size) == 1 ? 0 : EINVAL;
 }
 
-/* What programs of rdma-core call, though no header declares it. There is one type, number 0. */
+/*
+ * A function that programs of rdma-core call, though no header declares it. There is one type,
+ * number 0.
+ */
 __attribute__((visibility("default"))) int ibv_query_gid_type(struct ibv_context *context,
 	uint8_t port, unsigned int index, int *type);
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who does the device's work, and when. A program that polls its completion queues does it there,
- * which is fastest. For one that does not, a thread of ours does: it steps in when nobody has
- * polled for a while, so that no partner waits for this program's processor, as none would with
- * hardware. The child of a fork has no device: its copies of the sockets are closed, lest a queue
- * pair seem alive after its process has ended, and its queue pairs refuse work; it may open the
- * device anew.
+ * The device's work: its threads and times. A program that polls its completion queues does the
+ * work there, which is fastest. For a program that does not, a thread of ours does: it steps in
+ * when no thread has polled for a while, so that no partner waits for this program's processor, as
+ * none would with hardware. The child of a fork has no device: its copies of the sockets are
+ * closed, lest a queue pair seem alive after its process has ended, and its queue pairs refuse
+ * work; it may open the device anew.
  */
 #include "softefa.h"
 

@@ -9,8 +9,8 @@
  * so that it too may arrive after later ones.
  *
  * Invariant: a request is in one list of its queue pair. "sent" are those that wait for their
- * acknowledgement or their data. What has waited long there is asked for (SOFTEFA_PROBE): the
- * partner aborts what it does not know, and where there is no partner the kernel says so.
+ * acknowledgement or their data. Requests that have waited long there are probed (SOFTEFA_PROBE):
+ * the partner aborts unknown requests, and where there is no partner the kernel reports that.
  */
 #include "softefa.h"
 

@@ -10,8 +10,8 @@
  * By the socket come: HELLO, with the ring; BELL, to wake a reader whose thread sleeps; NO_RING,
  * when the one who was to be woken knows no such ring, as another process had its name before.
  *
- * What was put into a ring whose reader has died, and is meant for another process that has its
- * name now, must not be lost with it: a ring says who reads it (life), and HELLO who sends it.
+ * Datagrams in a ring whose reader has died, meant for another process that has its name now, must
+ * not be lost with it: a ring names its reader (life), and HELLO its sender.
  */
 #include "link.h"
 
@@ -108,7 +108,7 @@ int softefa_link_open(struct softefa_link *link, const char *fabric,
 		close(fd);
 		return -ENOMEM;
 	}
-	/* So that a ring of another process that had our name is not taken for ours. */
+	/* Prevents that a ring of another process that had our name is taken for ours. */
 	if (getrandom(&link->random, sizeof(link->random), 0) != (ssize_t)sizeof(link->random))
 		link->random = (uint64_t)getpid() << 32;
 	link->life = (uint32_t)link->random | 1;
@@ -393,7 +393,7 @@ static void release(struct softefa_link *link)
 		return;
 	ring->at = ring->next;
 	atomic_store_explicit(&ring->shared->head, ring->at, memory_order_release);
-	/* The others have their turn. */
+	/* The other links have their turn. */
 	TAILQ_REMOVE(&link->in, ring, entry);
 	TAILQ_INSERT_TAIL(&link->in, ring, entry);
 	link->held = NULL;

@@ -21,7 +21,7 @@ struct softefa_link {
 	TAILQ_HEAD(softefa_rings, softefa_ring) out, in;
 	uint32_t n_in, n_receives;
 	struct softefa_ring *held; /* its first message is being read by the caller */
-	uint8_t *datagram;	   /* what came by the socket */
+	uint8_t *datagram;	   /* a datagram received by the socket */
 	uint64_t random;	   /* for the names of rings */
 	uint32_t life;		   /* tells processes apart that have had one name */
 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Posting to the send queue, in verbs' two ways: a list of work requests, or a builder between
- * wr_start and wr_complete. What is refused here is what libefa refuses; what the device finds
- * wrong, such as a length or a key, becomes a completion (launch.c).
+ * wr_start and wr_complete. This file refuses the requests that libefa refuses; faults that the
+ * device finds, such as a length or a key, become completions (launch.c).
  */
 #include "softefa.h"
 
@@ -73,7 +73,7 @@ static void build_sges(struct softefa_qp *qp, size_t n, const struct ibv_sge *sg
 		request->sge[i] = sges[i];
 		length += sges[i].length;
 	}
-	/* So long a message is refused by the device anyway. */
+	/* A message of this length is refused by the device anyway. */
 	request->length = length > UINT32_MAX ? UINT32_MAX : (uint32_t)length;
 	request->n_sge = (int)n;
 }

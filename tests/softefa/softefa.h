@@ -33,7 +33,7 @@
 #define SOFTEFA_AH_UNKNOWN 0xffff /* the sender's address handle number, where we have none */
 #define SOFTEFA_GRH_LEN	   40	  /* bytes left free before a UD payload */
 
-/* What a completion's vendor_err says: EFA's own codes (efa_io_defs.h of the Linux driver). */
+/* Values of a completion's vendor_err: EFA's own codes (efa_io_defs.h of the Linux driver). */
 enum softefa_status {
 	SOFTEFA_OK = 0,
 	SOFTEFA_FLUSHED = 1,
@@ -49,7 +49,8 @@ enum softefa_status {
 	SOFTEFA_REMOTE_BAD_LENGTH = 11,
 	SOFTEFA_REMOTE_BAD_STATUS = 12,
 	SOFTEFA_LOCAL_UNRESP_REMOTE = 13,
-	SOFTEFA_REMOTE_UNKNOWN_PEER = 14, /* it has no address handle for us, and RDMA needs one */
+	/* the partner has no address handle for us, and RDMA needs one */
+	SOFTEFA_REMOTE_UNKNOWN_PEER = 14,
 };
 
 /* Read once from the environment; README.md has the table. */
@@ -181,8 +182,8 @@ struct softefa_qp {
 	struct softefa_requests free, queued, sent;
 	uint64_t probe_ns;
 
-	/* What is between wr_start and wr_complete, by whoever holds this lock: a spin lock, as it
-	 * may be taken by one thread and given back by another. */
+	/* The requests between wr_start and wr_complete, of the holder of this lock: a spin lock,
+	 * as it may be taken by one thread and given back by another. */
 	pthread_spinlock_t build_lock;
 	struct softefa_requests building;
 	struct softefa_request *current;
@@ -244,7 +245,7 @@ void softefa_launch(struct softefa_qp *qp, uint64_t now_ns);
 void softefa_probe(struct softefa_qp *qp, uint64_t now_ns);
 void softefa_complete(struct softefa_qp *qp, struct softefa_request *request, uint32_t status);
 void softefa_not_ready(struct softefa_qp *qp, struct softefa_request *request);
-/* What waits for an answer of this partner has not reached it. */
+/* Requests that wait for an answer of this partner have not reached it. */
 void softefa_send_again(struct softefa_qp *qp, const struct softefa_peer *peer);
 
 /* deliver.c, locked: from the wire to memory, and the answers. */

@@ -180,7 +180,7 @@ START_TEST(read__memory_not_for_reading_fails)
 }
 END_TEST
 
-/* What a partner in another process tells of itself. */
+/* The data that a partner in another process sends about itself. */
 struct told {
 	uint32_t qpn, key;
 	union ibv_gid gid;

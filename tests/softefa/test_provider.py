@@ -122,7 +122,9 @@ class Pair:
         shutil.rmtree(self.folder)
 
     def regions(self):
-        """What the provider has left for its transfers within a host, by the name of its GID."""
+        """
+        Files that the provider has left for its transfers within a host, by the name of its GID.
+        """
         gid = 'fe80::2ef:a0ff:fe%02x:%x_' % (self.port >> 8, (self.port & 255) << 8)
         return glob.glob(f'/dev/shm/{gid}*')
 
@@ -207,7 +209,7 @@ class Provider(unittest.TestCase):
             pair.server.kill()
             pair.server.wait()
             self.assertLess(len(names_in_use(pair.fabric)), 2)
-            # It may notice by its connection for control, too: what counts is that it ends.
+            # The process may notice by its connection for control, too: its end is the result.
             self.assertNotEqual(pair.client.wait(DEADLINE_S), 0, pair.output())
             self.assertEqual(names_in_use(pair.fabric), [])
             self.assertEqual(pair.regions(), [])

@@ -72,7 +72,7 @@ static bool hex_read(const char *text, size_t n_digits, uint8_t *bytes)
 	return true;
 }
 
-/* Whoever sends to us has a name of our kind, or is not listened to. */
+/* A sender has a name of our kind, or its datagrams are ignored. */
 static bool peer_of(const char *fabric, const struct sockaddr_un *name, socklen_t len,
 	struct softefa_peer *peer)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What travels between the queue pairs of a host: datagrams of abstract local sockets, one socket
- * per queue pair, named by its GID and number. The kernel vouches for the name of the sender, and
- * a socket's name ends with its process. Datagrams between two sockets keep their order; shuffling
- * is done before them (launch.c).
+ * The traffic between the queue pairs of a host: datagrams of abstract local sockets, one socket
+ * per queue pair, named by its GID and number. The kernel vouches for the name of the sender, and a
+ * socket's name ends with its process. Datagrams between two sockets keep their order; shuffling is
+ * done before them (launch.c).
  */
 #ifndef SOFTEFA_WIRE_H
 #define SOFTEFA_WIRE_H

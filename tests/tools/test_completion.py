@@ -45,7 +45,7 @@ class Shell:
         return self.wait_for(MARK)
 
     def line_after_tab(self, typed):
-        """What stands behind the prompt when one word fits."""
+        """The text behind the prompt when one word fits."""
         os.write(self.terminal, (typed + '\t').encode())
         os.write(self.terminal, b'\x01echo "\x05"\r')  # to the beginning, echo ", to the end
         return self.wait_for('\n' + MARK).split('\n')[-2].strip()
@@ -99,7 +99,7 @@ def check(shell):
     expect('fileget: its options', options_of('fileget') <= shell.words('fileget --'))
     expect('fileserver: its options', options_of('fileserver') <= shell.words('fileserver --'))
     line = shell.line_after_tab('fileserver /etc/host')
-    expect(f'else files: {line}', line.startswith('fileserver /etc/host'))
+    expect(f'file names for other arguments: {line}', line.startswith('fileserver /etc/host'))
 
 
 def main():

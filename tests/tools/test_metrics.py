@@ -59,7 +59,7 @@ class Server:
             return answer.read().decode()
 
     def say(self, request):
-        """What comes back to bytes, whole."""
+        """The answer to these bytes, whole."""
         with socket.create_connection(('127.0.0.1', self.port), timeout=PATIENCE_S) as client:
             client.sendall(request)
             said = b''
@@ -155,7 +155,7 @@ def established(server):
 
 
 def deafest_goes(server):
-    """Of clients that read nothing of their answers one loses its place to a scrape."""
+    """A client that reads nothing of its answers loses its place to a scrape."""
     clients = []
     for _ in range(PLACES):
         clients.append(socket.socket())
@@ -168,7 +168,10 @@ def deafest_goes(server):
 
 
 def check_idlers(server):
-    """Whatever clients do that bring no request, or do not read the answer, a scrape has its answer."""
+    """
+    A scrape has its answer, whatever other clients do that bring no request, or do not read the
+    answer.
+    """
     expect('of 80 clients without a request the oldest lose their places', any(oldest_go(server) for _ in range(TRIES)))
     if send_buffers_are_small():
         expect(f'of {PLACES} clients that read nothing one loses its place',

@@ -79,7 +79,7 @@ class Report(unittest.TestCase):
             self.assertTrue(os.path.exists(os.path.join(self.top.name, link)), link)
 
     def test_files_in_a_guest(self):
-        """What is written in there stays where the command of the page says so."""
+        """Output written in there stays where the command of the page says so."""
         done = self.report('--only', 'files', '--backends', 'udp', '--measure', LAB_SHARED='/run')
         self.assertEqual(done.returncode, 0, done.stdout)
         command = self.kept()['udp-files']['command']
@@ -87,7 +87,7 @@ class Report(unittest.TestCase):
                          '--only files --backends udp .*--measure --build build/report$')
 
     def test_commands_on_soft_devices(self):
-        """They tell what the devices were told, and nothing of where this was built."""
+        """The pages tell the settings of the devices, and nothing of where this was built."""
         softefa = {'LD_PRELOAD': '/nowhere/libsoftefa.so', 'SOFTEFA_SHUFFLE': '0'}
         for name, command, environment in (
                 ('raw', 'tests/softefa/run --shuffle 0 build/report/bench/ripc-bench latency ',

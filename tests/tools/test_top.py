@@ -75,12 +75,15 @@ def top(build, *arguments, user=None, limit=None):
 
 
 def contexts(build, user=None, limit=None):
-    """What it shows, by process."""
+    """The shown contexts, by process."""
     return {each['pid']: each for each in map(json.loads, top(build, '--json', user=user, limit=limit).splitlines())}
 
 
 def check_equal(build, processes, names, are_idle):
-    """What is shown lies between what ripc_stats_get() told before and after; where nothing happens, it is equal."""
+    """
+    The shown counters lie between those of ripc_stats_get() before and after; where nothing
+    happens, they are equal.
+    """
     before = [each.stats(names) for each in processes]
     seen = contexts(build)
     after = [each.stats(names) for each in processes]
@@ -199,7 +202,7 @@ def check_terminal(build, how):
 
 
 def left_in_shm():
-    """Of ours: other programs come and go."""
+    """Our contexts only: other programs come and go."""
     return {name for name in os.listdir('/dev/shm') if 'ripc' in name}
 
 
@@ -211,14 +214,14 @@ def check_end(build, processes, names):
     watching.until('rates are told', lambda w: w.last.get('rates', {}).get('short_sent', 0) > 0)
     victim.say('idle')
     os.kill(victim.pid, signal.SIGSTOP)
-    watching.until('who is stopped does not answer, and its counters are there',
+    watching.until('a stopped process does not answer, and its counters are there',
                    lambda w: not w.last['answers'] and w.last['stats']['short_sent'] > 0)
     os.kill(victim.pid, signal.SIGKILL)
     victim.popen.wait()
-    watching.until('who was killed is not shown', lambda w: time.monotonic() - w.seen_s > 1)
+    watching.until('a killed process is not shown', lambda w: time.monotonic() - w.seen_s > 1)
     watching.end()
     expect('nothing is left in /dev/shm', left_in_shm() <= shm, left_in_shm() - shm)
-    expect('nor is its context', victim.pid not in contexts(build))
+    expect('its context is not listed', victim.pid not in contexts(build))
     for each in processes[:-1]:
         expect('an orderly end', each.end() == 0)
 
@@ -246,7 +249,7 @@ def check_users(build, processes):
     context = contexts(build)[processes[0].pid]['context']
     expect('our page is handed to us', ask_page(context, 0) == '16 1')
     expect('to no other user', ask_page(context, OTHER) == '0 0')
-    expect('nor to nobody', ask_page(context, NOBODY) == '0 0')
+    expect('to user nobody neither', ask_page(context, NOBODY) == '0 0')
     if subprocess.run(['setpriv', '--reuid', str(OTHER), '--clear-groups', 'test', '-x', os.path.join(build, 'tools/ripc')],
                       check=False).returncode:
         print('other users cannot run what was built here: not tried')
@@ -290,7 +293,7 @@ def check_fakes(build, processes):
     expect(f'{FAKES} names of another user hide nobody', pids <= set(contexts(build)))
     expect('also with few descriptors', pids <= set(contexts(build, limit=250)))
     metrics = subprocess.run([os.path.join(build, 'tools/ripc'), 'metrics'], check=True, stdout=subprocess.PIPE, text=True).stdout
-    expect('nor in metrics', all(f'pid="{pid}"' in metrics for pid in pids))
+    expect('metrics show all processes', all(f'pid="{pid}"' in metrics for pid in pids))
     late.end()
     popen.communicate('\n')
 
@@ -312,7 +315,8 @@ class Liar:
                 other, _ = self.socket.accept()
             except OSError:
                 return
-            with other, contextlib.suppress(OSError):  # who asked has not waited for so long
+            # the asking process has not waited for so long
+            with other, contextlib.suppress(OSError):
                 other.recv(100)
                 fds = array.array('i', [self.memory] if self.memory is not None else [])
                 other.sendmsg([self.answer], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)] if fds else [])
@@ -333,7 +337,7 @@ def hostile_page(dice):
 
 
 def check_liars(build):
-    """Whatever somebody of our user shows, what is printed is JSON, and only of pages that may be."""
+    """Any page of a process of our user is printed as JSON, if it may be shown at all."""
     dice, shown = random.Random(24), 0
     liar = Liar(dice)
     for i in range(40):

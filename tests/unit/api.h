@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the tests of the public calls share: two contexts in one process that reach each other
- * over real UDP loopback, contents that can be recognised, and what to wait for. IDs are
- * private and the resolver's port is this process's own, so that tests can run side by side.
+ * Shared by the tests of the public calls: two contexts in one process that reach each other over
+ * real UDP loopback, contents that can be recognised, and functions that wait. IDs are private and
+ * the resolver's port is this process's own, so that tests can run side by side.
  */
 #ifndef API_H
 #define API_H

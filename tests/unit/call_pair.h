@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What tests of calls have in common: two contexts, a server that gives back what it is asked. The
- * file that is linked with the tests says by which networks they run (tests/conformance).
+ * Shared by the tests of calls: two contexts, a server that returns each request. The file that is
+ * linked with the tests says by which networks they run (tests/conformance).
  */
 #ifndef RIPC_TEST_CALL_PAIR_H
 #define RIPC_TEST_CALL_PAIR_H

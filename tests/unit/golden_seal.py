@@ -23,7 +23,9 @@ def crc32c(data):
 
 
 def checksum(lines):
-    """Of a macro's lines: the payload first, then what is before it with the field as zero."""
+    """
+    The bytes of a macro's lines: the payload first, then the part before it with the field as zero.
+    """
     prefix, payload, in_payload = b'', b'', False
     for text, comment in re.findall(r'"([0-9a-f ]*)"( /\*.*?\*/)?', lines):
         in_payload = in_payload or comment.strip() == '/* payload */'

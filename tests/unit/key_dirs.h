@@ -13,7 +13,7 @@
 
 static char key_top[32], key_dirs[KEY_DIRS][48], key_why[RIPC_KEYS_WHY];
 
-/* The first is new (with flags), the others are like it. */
+/* The first directory is new (with flags), the others are like it. */
 static inline void key_dirs_make(uint32_t flags)
 {
 	strcpy(key_top, "/tmp/ripc-test-XXXXXX");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A context that is alone with the test: the test is its clock and its network, hands it the
- * packets of a partner who may say anything, and sees each packet that it sends. What it asks the
- * resolver the test answers, or nobody.
+ * packets of a partner who may say anything, and sees each packet that it sends. Its queries to the
+ * resolver are answered by the test, or not at all.
  */
 #ifndef LONE_H
 #define LONE_H
@@ -29,18 +29,18 @@ struct lone {
 	/* The partner: who it is, where, and the tokens. */
 	uint64_t service, incarnation, context, token_in, token_out, proof;
 	const uint64_t *keys; /* of what it announces; NULL: none */
-	uint32_t unasked; /* what it takes unasked of a message; 0: 64 KiB */
+	uint32_t unasked; /* bytes of a message that it takes unasked; 0: 64 KiB */
 	uint8_t host;   /* its address */
 	uint16_t house; /* which host that is, 0: of the same number */
 	uint8_t via;    /* where its packets arrive, no part of its address; 0: not known */
-	/* What is handed over at the next poll. */
+	/* The packets for the next poll. */
 	uint8_t in[LONE_MTU];
 	size_t in_len;
-	/* What is handed over before that, by the same poll. */
+	/* The packets before those, for the same poll. */
 	uint8_t earlier[LONE_EARLIER_MAX][LONE_MTU];
 	uint32_t earlier_len[LONE_EARLIER_MAX], n_earlier;
 	struct ripc__addr from;
-	/* What the context has sent. */
+	/* The packets that the context has sent. */
 	uint32_t n_sends; /* calls of send */
 	uint32_t n_sent;
 	uint8_t sent[LONE_SENT_MAX][LONE_MTU];

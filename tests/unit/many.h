@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A device by which one datagram reaches many, and what its partners say of that. What was sent to
- * many is among what the context has sent, to the host TO_MANY.
+ * A device with multicast, and the answers of its partners. Multicast datagrams are among the sent
+ * packets, to the host TO_MANY.
  */
 #ifndef MANY_H
 #define MANY_H
@@ -131,7 +131,7 @@ static inline void say_copy(struct lone *lone, uint64_t group, uint32_t value)
 	lone_say(lone, &packet, NULL, &text);
 }
 
-/* What went to many comes, in the partner's name, from this host. */
+/* A multicast datagram arrives, in the partner's name, from this host. */
 static inline void say_many_from(struct lone *lone, uint8_t host, uint64_t group, uint64_t token,
 		uint64_t number)
 {

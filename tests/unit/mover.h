@@ -32,7 +32,7 @@ struct fake_move {
 	size_t len;
 };
 
-/* What the partner has, and what we lend it or have it write to. */
+/* The partner's memory, and ours that it reads or writes. */
 static uint8_t theirs[12 * MIB], lent[LENT];
 
 static struct {
@@ -42,7 +42,7 @@ static struct {
 	struct fake_move reads[MOVES_MAX], writes[MOVES_MAX]; /* in progress */
 	uint32_t n_reads, n_writes;
 	uint32_t n_full;  /* calls of read and write that get -EAGAIN */
-	int refusal;      /* what they get instead; 0: that */
+	int refusal;      /* the result that they get instead; 0: none */
 	uint32_t n_begun; /* answers of which the first byte was written */
 	struct ripc__event events[MOVES_MAX];
 	uint32_t n_events;
@@ -146,7 +146,7 @@ static inline int fake_move(void *port, void *peer, const struct ripc__move *mov
 	return error;
 }
 
-/* What was registered goes with the port, while its memory is still there. */
+/* Registered memory goes with the port, while it is still there. */
 static inline void fake_close(void *port)
 {
 	for (uint32_t i = 0; i < MOVES_MAX; i++) {

@@ -34,7 +34,7 @@ static void party_open(struct party *party, const char *backend, uint64_t id)
 /* Left and right, over one backend. */
 static void parties_open(const char *backend)
 {
-	/* Others may run the same test on this host. */
+	/* Other processes may run the same test on this host. */
 	uint64_t id = (uint64_t)getpid() << 20;
 
 	party_open(&left, backend, id + 1);
@@ -82,7 +82,7 @@ static void exchange(size_t len, uint32_t flags)
 	ripc_buf_free(left.ctx, bytes);
 }
 
-/* Both know each other's tokens: what is sent from now on need not be held. */
+/* Both parties know each other's tokens: messages sent from now on need not be held. */
 static void acquaint(void)
 {
 	struct iovec item = {.iov_base = "hello", .iov_len = 5};

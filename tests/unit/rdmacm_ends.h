@@ -28,7 +28,7 @@ struct end {
 static struct end ends[ENDS];
 static uint32_t n_ends;
 static const char *const *options;
-static uint64_t turn_us; /* what a turn takes by the clock; more where nothing but time passes */
+static uint64_t turn_us; /* clock time of a turn; more where only time passes */
 
 static void log_nothing(void *arg, int level, const char *format, ...)
 {

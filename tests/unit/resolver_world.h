@@ -57,7 +57,7 @@ struct fake {
 	uint64_t others; /* an ID that another user holds */
 };
 
-/* What the owner was told: one of these per callback. */
+/* The events of the owner: one of these per callback. */
 struct noted {
 	/* 'r'esolved, 'p'ublished, 'c'onflict, 'm'oved, 'l'isted, 'g'athered, 'a'bsent */
 	char what;
@@ -72,7 +72,7 @@ struct world {
 	uint64_t now_us, drawn;
 	struct noted *noted;
 	uint32_t n_noted, seen;
-	struct wire_record own[256]; /* what lives here */
+	struct wire_record own[256]; /* services of this host */
 	uint32_t n_own;
 	uint64_t proof_asker;
 	uint8_t proof_host[16];

@@ -179,7 +179,7 @@ static inline void stranger_write(const struct stranger *stranger, uint32_t firs
 			(uint64_t)(i + 1) << 32 | 1);
 }
 
-/* It goes, and the one it was linked to sees that at once. */
+/* A side ends, and the one it was linked to sees that at once. */
 static inline void stranger_go(const struct stranger *stranger, struct side *to)
 {
 	struct shm_in *in = list_entry(to->port.ins.prev, struct shm_in, node);

@@ -32,7 +32,7 @@ enum call {
 	CALL_CALLOC, CALLS
 };
 
-/* What the calls do. */
+/* The results of the calls. */
 static struct {
 	enum call call;  /* its nth from now on fails; 0: none */
 	int nth, error;
@@ -43,8 +43,8 @@ static struct {
 	const struct ifaddrs *interfaces; /* instead of the kernel's */
 	int index;       /* of if_nametoindex; -1: the kernel's */
 	bool index_counts; /* with index: each is one more */
-	const char *names; /* what /proc/net/unix says */
-	struct msghdr *message; /* what recvmsg brings, once */
+	const char *names; /* contents of /proc/net/unix */
+	struct msghdr *message; /* result of recvmsg, once */
 } plan;
 
 static inline bool fails(enum call call)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the tests of the resolver sources share. They use real sockets, each test in a network
- * namespace of its own where that is allowed; elsewhere ports and IDs are this process's own,
- * and the group is joined on lo alone.
+ * Shared by the tests of the resolver sources. They use real sockets, each test in a network
+ * namespace of its own where that is allowed; elsewhere ports and IDs are this process's own, and
+ * the group is joined on lo alone.
  */
 #ifndef RIPC_TEST_SOURCES_H
 #define RIPC_TEST_SOURCES_H

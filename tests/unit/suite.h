@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What every unit test shares: running a suite, and a repeatable source of numbers. */
+/* Shared by all unit tests: running a suite, and a repeatable source of numbers. */
 #ifndef SUITE_H
 #define SUITE_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the tests of the udp backend share: two ports with routes to each other. */
+/* Shared by the tests of the udp backend: two ports with routes to each other. */
 #ifndef UDP_PAIR_H
 #define UDP_PAIR_H
 

@@ -24,10 +24,10 @@ struct end {
 	uint32_t n_events, n_datagrams;
 };
 
-/* What the options are, as name, value, ..., NULL; and the last line that was logged. */
+/* The options, as name, value, ..., NULL; and the last line that was logged. */
 static const char *const *end_options;
 static char end_log[512];
-static uint64_t turn_us; /* what a turn takes by the clock; more where nothing but time passes */
+static uint64_t turn_us; /* clock time of a turn; more where only time passes */
 
 static inline void end_log_line(void *arg, int level, const char *format, ...)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a process has from the allocator; 0 where that does not tell. */
+/* The memory that a process has from the allocator; 0 where that does not tell. */
 #ifndef TEST_HEAP_H
 #define TEST_HEAP_H
 

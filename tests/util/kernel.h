@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a kernel has, and what emulators of other processors lack of it. Each probe tries it out,
- * and returns NULL, or in words what is not there.
+ * Features of a kernel that emulators of other processors may lack. Each probe tries one out, and
+ * returns NULL, or the missing feature in words.
  */
 #ifndef TEST_KERNEL_H
 #define TEST_KERNEL_H

@@ -39,7 +39,7 @@ struct key_end {
 	const uint8_t *ephemeral;  /* the next random number of 32 bytes; or NULL: drawn, too */
 	uint32_t n_sent;
 	struct key_datagram sent[KEY_END_SENT];
-	struct key_datagram in;    /* what the next poll finds; len 0: nothing */
+	struct key_datagram in;    /* the datagram that the next poll finds; len 0: none */
 	struct ripc__addr in_from;
 };
 
@@ -220,7 +220,7 @@ static inline struct sealed_net *key_end_net(const struct key_end *end)
 	return &end->ctx->seal->nets[0];
 }
 
-/* What end knows of other. NULL: no memory. */
+/* The knowledge of end about other. NULL: no memory. */
 static inline struct member *key_end_member(struct key_end *end, const struct key_end *other)
 {
 	return ripc__member_get(end->ctx->seal, other->ctx->seal->dir.own.public,

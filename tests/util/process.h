@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What this process has, for tests that compare it before and after. */
+/* Resources of this process, for tests that compare them before and after. */
 #ifndef TEST_PROCESS_H
 #define TEST_PROCESS_H
 

@@ -20,7 +20,7 @@ _ripc_services()
 	grep -oE '^0x[0-9a-f]+' | grep -v '^0xff'
 }
 
-# What may come next after "ripc key": a subcommand; behind one its words, if it has any.
+# Words that may follow "ripc key": a subcommand; after a subcommand its words, if it has any.
 _ripc_choices()
 {
 	local words="${COMP_WORDS[*]:1:COMP_CWORD-1}"

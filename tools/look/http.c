@@ -19,7 +19,7 @@
 #define CLIENTS_MAX 32
 #define REQUEST_MAX 4096     /* bytes */
 #define PATIENCE_NS 5000000000u /* for a request and its answer */
-#define FRESH_NS    100000000u  /* so long a text is told again */
+#define FRESH_NS    100000000u  /* lifetime of a cached text */
 #define DEAF_NS     100000000u  /* without a descriptor for a connection */
 #define UNREAD_MAX  64          /* REQUEST_MAX each, of what a client says after its request */
 
@@ -236,7 +236,7 @@ static void client_write(struct client *client)
 		client->moved_ns = tool_now_ns();
 	}
 	if (client->sent == client->answer_len) {
-		/* What is still unread would take the answer with it. */
+		/* Unread input would discard the answer on close. */
 		shutdown(client->fd, SHUT_WR);
 		for (int i = 0; i < UNREAD_MAX &&
 				recv(client->fd, client->request, REQUEST_MAX, 0) > 0; i++)

@@ -17,7 +17,7 @@ static void print_stats(FILE *to, const struct ripc_stats *stats)
 	fputs("}", to);
 }
 
-/* What has grown since the sample before, a second. */
+/* Growth since the previous sample, per second. */
 static void print_rates(FILE *to, const struct look_context *of)
 {
 	const char *comma = "";

@@ -306,7 +306,7 @@ static void sample(struct look_context *of)
 {
 	of->before = of->now;
 	of->now.taken_ns = 0;
-	if (of->memory) /* what is no page leaves the sample empty */
+	if (of->memory) /* a file that is no page leaves the sample empty */
 		(void)look_read(of->memory, of->len, of->answered, &of->now);
 }
 

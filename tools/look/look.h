@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The contexts of this host that our user may see (root: all), with what their pages tell. What a
- * page says was checked, and strings are printable; numbers may still be any.
+ * The contexts of this host that our user may see (root: all), with what their pages tell. The
+ * contents of a page are checked, and strings are printable; numbers may still have any value.
  */
 #ifndef TOOLS_LOOK_H
 #define TOOLS_LOOK_H
@@ -66,7 +66,7 @@ int look_read(const void *memory, size_t len, bool answered, struct look_sample 
 struct figure {
 	const char *name, *help;
 	size_t offset;
-	bool is_gauge;          /* else it counts since the context was opened */
+	bool is_gauge;          /* false: a counter since the context was opened */
 	bool is_gathered;       /* only up to date when the context has answered */
 };
 

@@ -55,7 +55,7 @@ static void print_figure(FILE *to, const struct look *look, const struct figure 
 
 static void print_drops(FILE *to, const struct look *look)
 {
-	family(to, "drops", "counter", "what was dropped, by cause");
+	family(to, "drops", "counter", "dropped packets and messages by cause");
 	for (size_t i = 0; i < look->n; i++) {
 		for (size_t f = 0; look->list[i]->now.taken_ns && f < look_n_figures; f++) {
 			if (!is_drop(&look_figures[f]))
@@ -70,7 +70,7 @@ static void print_drops(FILE *to, const struct look *look)
 
 static void print_answers(FILE *to, const struct look *look)
 {
-	family(to, "answers", "gauge", "1: the context answers; 0: only its counters are new");
+	family(to, "answers", "gauge", "1: the context responds; 0: only its counters are current");
 	for (size_t i = 0; i < look->n; i++) {
 		begin(to, "answers", look->list[i]);
 		fprintf(to, "} %d\n", look->list[i]->answered);
@@ -86,7 +86,7 @@ struct column {
 };
 
 static const struct column service_columns[] = {
-	{"service_queued", "messages that nobody has received yet",
+	{"service_queued", "messages that the application has not received yet",
 		offsetof(struct ripc_page_service, queued), 1},
 	{"service_incoming", "long messages being received",
 		offsetof(struct ripc_page_service, incoming), 1},
@@ -96,17 +96,17 @@ static const struct column service_columns[] = {
 static const struct column partner_columns[] = {
 	{"partner_rtt_seconds", "smoothed round trip; 0: not measured",
 		offsetof(struct ripc_page_partner, rtt_us), 1e-6},
-	{"partner_rtt_deviation_seconds", "its deviation",
+	{"partner_rtt_deviation_seconds", "deviation of the round trip",
 		offsetof(struct ripc_page_partner, rtt_deviation_us), 1e-6},
-	{"partner_window_bytes", "what may be on its way to us",
+	{"partner_window_bytes", "limit of bytes on their way to us",
 		offsetof(struct ripc_page_partner, window_bytes), 1},
-	{"partner_in_flight_bytes", "what is on its way to us",
+	{"partner_in_flight_bytes", "bytes on their way to us",
 		offsetof(struct ripc_page_partner, in_flight_bytes), 1},
 	{"partner_loss_ratio", "share of bytes lost on their way to us",
 		offsetof(struct ripc_page_partner, loss_1024), 1 / 1024.0},
-	{"partner_outgoing", "long messages to it that have not ended",
+	{"partner_outgoing", "long messages to the partner that have not ended",
 		offsetof(struct ripc_page_partner, outgoing), 1},
-	{"partner_queued", "its messages that nobody has received yet",
+	{"partner_queued", "messages of the partner that the application has not received yet",
 		offsetof(struct ripc_page_partner, queued), 1},
 };
 

@@ -7,7 +7,7 @@
 
 #include "look.h"
 
-/* What the text is, for HTTP. */
+/* The content type of the text, for HTTP. */
 #define METRICS_TYPE "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 /* All contexts that have shown themselves, as OpenMetrics 1.0. */

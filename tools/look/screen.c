@@ -2,7 +2,7 @@
 /*
  * Contexts on a screen, for people: first a line for each, with its rates and its memory; then what
  * each dropped and why, its services and its partners, the busiest first. Contexts share the lines
- * of the screen. What does not fit is counted.
+ * of the screen. Lines that do not fit are counted.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -87,8 +87,8 @@ static void say_overview(struct screen *screen, const struct look *look)
 
 		if (!of->now.taken_ns) {
 			say(screen, "%-15s %7d %s", of->command, (int)of->pid, of->answered ?
-				"shows nothing: is it another version of libripc?" :
-				"has not answered yet");
+				"no data: the process may use another version of libripc" :
+				"no response yet");
 			continue;
 		}
 		say(screen, "%-15s %7d %11s %6s %11s %6s %12s %6s %10s %6s%s", of->command,
@@ -100,7 +100,7 @@ static void say_overview(struct screen *screen, const struct look *look)
 				GROWTH(of, long_received_bytes))),
 			BYTES(of->now.page.stats.pool_used_bytes),
 			BYTES(of->now.page.stats.pool_bytes),
-			of->answered ? "" : "  does not answer");
+			of->answered ? "" : "  no response");
 	}
 }
 
@@ -111,19 +111,22 @@ static void say_context(struct screen *screen, const struct look_context *of)
 
 	say(screen, "%s", "");
 	say(screen, "%s %d, context %016" PRIx64 "%s", of->command, (int)of->pid, of->context,
-		of->answered ? "" : ": does not answer, only its counters are new");
+		of->answered ? "" : ": no response, only its counters are current");
 	if (stats->given_held_bytes || stats->mapped_held_bytes || stats->granted_bytes)
 		say(screen, "  memory: %s of ours held by receivers, %s of senders held by us, "
 			"%s on their way to us", BYTES(stats->given_held_bytes),
 			BYTES(stats->mapped_held_bytes), BYTES(stats->granted_bytes));
 }
 
-/* What costs an application a message or a call. */
+/* Events that cost an application a message or a call. */
 static const char *const losses[] = {"long_not_delivered", "long_unknown", "messages_refused",
 	"messages_abandoned", "calls_failed", "calls_refused", "drop_version", "drop_queue_full",
 	"drop_no_memory", "drop_receive_buffer", "drop_partner_limit", "drop_send_full",
 	"drop_send_unresolved", NULL};
-/* What the protocol mends, as it comes up where all is well, too: when partners start, and end. */
+/*
+ * Events that the protocol mends, which also occur in normal operation: when partners start, and
+ * end.
+ */
 static const char *const mended[] = {"drop_malformed", "drop_checksum", "drop_token", "drop_proof",
 	"drop_duplicate", "drop_late", "drop_no_member", "announcements_repeated",
 	"data_resent_bytes", "path_changes", "reads_failed", "writes_failed", NULL};
@@ -229,7 +232,7 @@ static struct row row_of(const struct look_context *of, const struct ripc_page_p
 static void say_partner(struct screen *screen, const struct row *row)
 {
 	const struct ripc_page_partner *partner = row->partner;
-	const char *state = partner->incarnation ? "" : "looked for";
+	const char *state = partner->incarnation ? "" : "searching";
 
 	say(screen, "  0x%016" PRIx64 " %-6s %6s %6s %6s %6s %5.1f%% %5s %5s %6s  %s%s",
 		partner->id, partner->network, partner->rtt_us ? COUNT(partner->rtt_us) : "-",
@@ -262,9 +265,9 @@ static void say_partners(struct screen *screen, const struct look_context *of)
 	for (uint32_t i = 0; i < shown; i++)
 		say_partner(screen, &rows[i]);
 	if (more && gone)
-		say(screen, "  ... and %u partners, and %u that are gone", more, gone);
+		say(screen, "  ... and %u partners, and %u ended ones", more, gone);
 	else if (more || gone)
-		say(screen, "  ... and %u partners%s", more + gone, gone ? " that are gone" : "");
+		say(screen, "  ... and %u%s partners", more + gone, gone ? " ended" : "");
 }
 
 /* ---- the screen ----------------------------------------------------------------------------- */
@@ -293,8 +296,8 @@ void top_screen(FILE *to, const struct look *look, int n_lines, int n_columns)
 	int n = 0;
 
 	if (look->n == 0)
-		say(&screen, "no context is seen in this network namespace "
-			"(in that of a process: nsenter -t PID -n ripc top)");
+		say(&screen, "no context found in this network namespace (for that of a process: "
+			"nsenter -t PID -n ripc top)");
 	else
 		say_overview(&screen, look);
 	for (size_t i = 0; i < look->n; i++)
@@ -310,5 +313,5 @@ void top_screen(FILE *to, const struct look *look, int n_lines, int n_columns)
 	if (screen.left_out)
 		fprintf(to, "... and %u lines\n", screen.left_out);
 	else if (n)
-		fprintf(to, "... and what %d contexts have\n", n);
+		fprintf(to, "... and details of %d contexts\n", n);
 }

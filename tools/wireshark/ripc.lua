@@ -144,7 +144,7 @@ local BLOB_SEALED = layout("blob.sealed", {{"public key", "bytes32"}, {"incarnat
 
 local SEALED_HEAD = layout("sealed", {{"magic", "x8"}, {"kind", "u8", SEALED_KINDS}, {"-", "z16"},
 	{"index", "x32"}})
--- What follows the head, and the name of what lies between that and the end (or the MAC).
+-- The part after the head, and the name of the part between that and the end (or the MAC).
 local SEALED_KIND = {
 	INIT = layout("sealed", {{"context", "x64"}, {"to_context", "x64"}, {"proof", "x64"}}),
 	REPLY = layout("sealed", {{"own_index", "x32"}, {"-", "z32"}}),
@@ -215,7 +215,7 @@ local function crc_over(crc, text, first, last)
 	return crc
 end
 
--- Of one packet: what lies from payload_at on, then all before it with the field crc as zero.
+-- Reads one packet: the part from payload_at on, then all before it with the field crc as zero.
 local function crc_of(text, payload_at)
 	local crc = crc_over(0xffffffff, text, payload_at + 1, #text)
 
@@ -227,7 +227,7 @@ end
 
 -- ---- reading --------------------------------------------------------------------------------
 
--- A place in a packet. What is not as the text says raises a table with the reason.
+-- A place in a packet. A deviation from the specification raises a table with the reason.
 local Cursor = {}
 Cursor.__index = Cursor
 
@@ -556,7 +556,7 @@ local function read_body(packet)
 	end
 end
 
--- What packets of the same kind before this one mean for it; called once for each packet.
+-- The meaning of earlier packets of the same kind for this packet; called once for each packet.
 local function remember_calls(packet, found)
 	local lends, replies = packet.extensions.LENDS, packet.extensions.REPLIES
 
@@ -600,7 +600,7 @@ end
 
 local IS_LONG = {ANNOUNCE = true, DATA = true, PULL = true, ANSWER = true, CANCEL = true}
 local IS_ANSWERING = {PULL = true, ANSWER = true}
-local ONCE = {SHORT = true, CANCEL = true} -- that a repetition of them is worth a word
+local ONCE = {SHORT = true, CANCEL = true} -- for reporting repeated packets
 
 local function remember(packet)
 	local found = {}

@@ -6,7 +6,7 @@ libripc for Python: messages between processes, by service ID.
         reply = me.call('greeter', b'good morning')
         print(bytes(reply))
 
-A message is in the library's memory: memoryview(message) and numpy.frombuffer(message) look into
+A message is in the library's memory: memoryview(message) and numpy.frombuffer(message) read
 it without a copy, and it is freed with the last of them. ripc.aio is for asyncio.
 """
 from ._ripc import (

@@ -8,8 +8,8 @@ libripc with asyncio.
                 message.reply(message)
 
 A Service belongs to the loop that runs when it is made. It waits through the descriptor of the
-ripc.Service. Before a task awaits, it looks for up to 50 us, where nothing else is to be done: an
-reply that comes so soon costs no turn of the loop.
+ripc.Service. Before a task awaits, it polls for up to 50 us if no other task is ready: a reply
+that arrives so soon costs no turn of the loop.
 """
 import asyncio
 import inspect
@@ -32,11 +32,11 @@ TURN = 64           # messages without an await, until others have their turn
 
 
 class _Pending(asyncio.Future[Message]):
-    """Of a call or send that this module has begun: the cookie that it goes by."""
+    """A cookie of a call or send that this module has begun."""
 
 
 class Service:
-    """One registered ID, for the tasks of one loop. raw is the ripc.Service, for all the rest."""
+    """One registered ID, for the tasks of one loop. raw is the ripc.Service, for all other calls."""
 
     def __init__(self, raw: _ripc.Service) -> None:
         self.raw = raw
@@ -58,10 +58,10 @@ class Service:
     def id(self) -> int:
         return self.raw.id
 
-    # ---- what comes -----------------------------------------------------------------------
+    # ---- messages -------------------------------------------------------------------------
 
     def _take(self, message: Message) -> None:
-        """Hands a message to whom it is for."""
+        """Delivers a message to the task that waits for it."""
         cookie = message.cookie
         if type(cookie) is _Pending:
             if not cookie.done() and message.kind in (REPLY, COMPLETION):
@@ -82,7 +82,7 @@ class Service:
             pending.set_result(message)
 
     def _drain(self) -> None:
-        """Takes all that is there: only then does the descriptor speak again."""
+        """Takes all queued messages: only then does the descriptor become readable again."""
         try:
             while message := self.raw.look():
                 self._take(message)
@@ -90,7 +90,7 @@ class Service:
             self._end()
 
     def _look(self) -> None:
-        """Takes what comes within 50 us, if nothing else is to be done, and while it pays."""
+        """Polls for 50 us if no other task is ready, as long as polling succeeds often enough."""
         if self._ready or self._ended:
             return
         if self._pause > 0:
@@ -166,7 +166,7 @@ class Service:
         try:
             self.raw.cancel(pending)
         except OSError:
-            pass  # it has just ended
+            pass  # the call has just ended
 
     async def _again(self) -> None:
         refused = self._loop.create_future()

@@ -1,31 +1,31 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The exceptions. Each carries the errno, and a sentence that says what to do about it."""
+"""The exceptions. Each has the errno, and a sentence with a remedy."""
 import builtins
 import errno as _errno
 from typing import Optional
 
 
 class Error(OSError):
-    """What the library returned: errno, strerror, and of a send or call its outcome."""
+    """An error of the library: errno, strerror, and for a send or call its outcome."""
 
     outcome: int = 0
     """NOT_DELIVERED, DELIVERED or UNKNOWN; 0 where nothing was sent."""
 
 
 class TimedOut(Error, builtins.TimeoutError):
-    """ETIMEDOUT: not in time."""
+    """ETIMEDOUT: timeout."""
 
 
 class Again(Error, builtins.BlockingIOError):
-    """EAGAIN: nothing there, or too much in progress."""
+    """EAGAIN: no message is queued, or too many operations are in progress."""
 
 
 class NotFound(Error):
-    """ENOENT: nobody has the service, or the cookie is not known."""
+    """ENOENT: the service or the cookie was not found."""
 
 
 class Reset(Error, builtins.ConnectionResetError):
-    """ECONNRESET: whether it was delivered is unknown, or a server has ended."""
+    """ECONNRESET: the outcome of a send is unknown, or a server has ended."""
 
 
 class Interrupted(Error, builtins.InterruptedError):

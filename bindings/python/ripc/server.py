@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""serve(): a server of calls in a line."""
+"""serve(): a complete server of calls."""
 import errno
 import logging
 import threading
@@ -15,7 +15,7 @@ log = logging.getLogger('ripc')
 
 
 def error_of(failure: BaseException) -> int:
-    """The errno that an asker is told when a handler has failed."""
+    """The errno that a client gets when a handler has failed."""
     number = failure.errno if isinstance(failure, OSError) else None
     return number if number and 0 < number <= 4095 else errno.EIO
 
@@ -57,7 +57,7 @@ def serve(service: Service, handler: Handler, threads: int = 1) -> None:
     """
     Answers the requests that come to service by handler(message), which returns the data of the
     reply, or None for an empty one, until the service is closed or drained. An OSError that
-    the handler raises is what the asker's call raises; any other exception is logged, and is EIO
+    the handler raises is raised by the client's call; any other exception is logged, and is EIO
     there. Messages of other kinds are dropped. With threads above 1 the handler runs in as many.
     """
     others = [threading.Thread(target=loop, args=(service, handler), daemon=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What can be sent, and to whom."""
+"""Types of data that can be sent, and of destinations."""
 from typing import TYPE_CHECKING, Any, Sequence, Union
 
 ServiceId = Union[int, str]

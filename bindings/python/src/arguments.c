@@ -22,7 +22,7 @@ static int named(PyObject *name, PyObject *value, struct argument *arguments, in
 		arguments[i].value = value;
 		return 0;
 	}
-	PyErr_Format(PyExc_TypeError, "there is no argument '%U'", name);
+	PyErr_Format(PyExc_TypeError, "unknown argument '%U'", name);
 	return -1;
 }
 
@@ -40,7 +40,7 @@ int arguments_read(const struct call *call, struct argument *arguments, int n, i
 		int n_placed)
 {
 	if (call->n > n_placed) {
-		PyErr_Format(PyExc_TypeError, "%d arguments at most go without a name, not %zd",
+		PyErr_Format(PyExc_TypeError, "at most %d arguments can be positional, not %zd",
 			n_placed, call->n);
 		return -1;
 	}
@@ -81,7 +81,7 @@ static int name_read(PyObject *object, uint64_t *id)
 		return -1;
 	if (len == 0 || strlen(name) != (size_t)len) {
 		PyErr_SetString(PyExc_ValueError,
-			"the name of a service is not empty and has no zero byte");
+			"the name of a service must not be empty or have a zero byte");
 		return -1;
 	}
 	*id = ripc_id_from_name(name);
@@ -146,8 +146,8 @@ int deadline_read(PyObject *object, int *timeout_ms)
 		return -1;
 	if (*timeout_ms || !object || object == Py_None)
 		return 0;
-	PyErr_SetString(PyExc_ValueError, "this cannot but wait: give a timeout above 0, or use "
-		"send(..., nowait=True) or call_start()");
+	PyErr_SetString(PyExc_ValueError, "this method always waits: pass a timeout above 0, or "
+		"use send(..., nowait=True) or call_start()");
 	return -1;
 }
 
@@ -161,7 +161,7 @@ int truth_read(PyObject *object)
 static int refuse_text(void)
 {
 	PyErr_SetString(PyExc_TypeError,
-		"text is not bytes: encode it first, as in text.encode()");
+		"text must be encoded first, as in text.encode()");
 	return -1;
 }
 
@@ -176,7 +176,7 @@ static int view_read(PyObject *object, Py_buffer *view, int flags)
 			PyObject_GetBuffer(object, view, flags);
 	if (flags & PyBUF_WRITABLE) {
 		PyErr_SetString(PyExc_BufferError,
-			"bytes cannot be written to: lend a bytearray, an array or ctx.buffer()");
+			"bytes are read-only: pass a bytearray, an array or ctx.buffer()");
 		return -1;
 	}
 	if (PyBytes_AsStringAndSize(object, &text, &len))

@@ -8,14 +8,13 @@
  * in its calls: "busy" counts them, and close() ends them first. All counts and lists are guarded
  * by the GIL. A call that may wait for the network is made without the GIL, others with it.
  *
- * What the library uses after a call has returned (items of a send that does not wait, return
- * buffers, windows) is held in a table of the service, whose places are the cookies that the
+ * Objects that the library uses after a call has returned (items of a send that does not wait,
+ * return buffers, windows) are held in a table of the service. Its places are the cookies that the
  * library sees; the cookie of the program is any object, and is kept in there.
  *
- * To read an argument can run any Python code (__index__, __float__, __buffer__, __getitem__, and
- * what a collection of garbage runs), which may close the service and the context. So a method
- * first reads all arguments, and then takes the service or context by service_use() or
- * context_use().
+ * Reading an argument can run any Python code (__index__, __float__, __buffer__, __getitem__,
+ * garbage collection), which may close the service and the context. Therefore a method first reads
+ * all arguments, and then takes the service or context by service_use() or context_use().
  */
 #ifndef RIPC_PYTHON_BINDING_H
 #define RIPC_PYTHON_BINDING_H
@@ -79,7 +78,7 @@ struct memory {
 
 struct hold;
 
-/* What is lent to the library; the place in the table is the library's cookie. */
+/* Memory posted to the library; the place in the table is the library's cookie. */
 struct holds {
 	struct hold *table;
 	uint32_t n, first_free;        /* n: none is free */
@@ -200,7 +199,7 @@ struct argument {
 	PyObject *value; /* borrowed; NULL: not given */
 };
 
-/* What a call with METH_FASTCALL | METH_KEYWORDS was given. */
+/* The arguments of a call with METH_FASTCALL | METH_KEYWORDS. */
 struct call {
 	PyObject *const *args;
 	Py_ssize_t n;
@@ -245,7 +244,7 @@ struct hold *hold_get(struct holds *holds, uint64_t cookie);
 uint64_t hold_cookie(const struct holds *holds, uint32_t place);
 /* Gives the hold, which has no items, the views of items. 0; -1: no memory. */
 int hold_adopt(struct hold *hold, struct items *items);
-/* These may run any Python code, and the hold may be gone afterwards. */
+/* The functions below may run any Python code, and the hold may be gone afterwards. */
 void hold_items_end(struct holds *holds, struct hold *hold);
 void hold_returns_end(struct holds *holds, struct hold *hold);
 void hold_end(struct holds *holds, struct hold *hold);
@@ -294,7 +293,7 @@ void pause_ms(int ms);
 /* A send or call of RIPC_AWAITED. */
 struct awaited {
 	uint64_t cookie;            /* of its hold */
-	struct items *items;        /* what it is sent from; NULL: the hold has it */
+	struct items *items;        /* the items to send; NULL: the hold has them */
 	bool given;                 /* RIPC_GIVE; for items */
 	enum ripc_outcome outcome;  /* set when end_await() fails */
 };
@@ -365,7 +364,7 @@ PyObject *service_call_start(PyObject *self, PyObject *const *args, Py_ssize_t n
 		PyObject *names);
 /* The sentence of an error that came from the server. */
 #define REMOTE_ERROR "the server has replied with this error"
-/* What an answer's error means beside its sentence; NULL: nothing. */
+/* The meaning of a reply's error, besides its sentence; NULL: nothing. */
 const char *answer_note(int status, enum ripc_outcome asked);
 PyObject *service_reply(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names);
 PyObject *service_reply_error(PyObject *self, PyObject *const *args, Py_ssize_t n);

@@ -28,7 +28,7 @@ PyObject *buffer_new(struct context *context, Py_ssize_t len)
 	return (PyObject *)buffer;
 }
 
-/* Those who hold it because it was given keep it, and read it still. */
+/* Receivers of a transferred buffer keep it, and read it still. */
 void buffer_free(struct buffer *buffer)
 {
 	void *mem = buffer->mem;
@@ -56,7 +56,7 @@ static int refs(struct buffer *buffer)
 	return ripc_buf_refs(buffer->context->ctx, buffer->mem);
 }
 
-/* Who has given it away must not write to it as long as receivers read it. */
+/* A program that has transferred a buffer must not write to it while receivers read it. */
 static int buffer_get(PyObject *self, Py_buffer *view, int flags)
 {
 	struct buffer *buffer = (struct buffer *)self;
@@ -64,14 +64,16 @@ static int buffer_get(PyObject *self, Py_buffer *view, int flags)
 
 	if (!buffer->mem || context_is_foreign(buffer->context)) {
 		PyErr_SetString(PyExc_BufferError, buffer->mem ?
-			"this memory belongs to the parent process: take some of a context "
-			"that is opened here" : "the buffer was freed, or its context closed");
+			"this memory belongs to the parent process: open a context in this "
+			"process, and use its "
+			"buffers" : "the buffer was freed, or its context closed");
 		return -1;
 	}
 	shared = refs(buffer) != 1;
 	if (shared && flags & PyBUF_WRITABLE) {
-		PyErr_SetString(PyExc_BufferError, "the buffer is being sent or was given, and "
-			"is read where it is: write to it when buffer.refs is 1, or take another");
+		PyErr_SetString(PyExc_BufferError, "the buffer is being sent or was transferred, "
+			"and is read in place: write to it when buffer.refs is 1, or use another "
+			"buffer");
 		return -1;
 	}
 	if (PyBuffer_FillInfo(view, self, buffer->mem, buffer->len, shared, flags))
@@ -96,7 +98,7 @@ static PyObject *buffer_close(PyObject *self, PyObject *unused)
 
 	(void)unused;
 	if (buffer->memory.exports) {
-		PyErr_Format(PyExc_BufferError, "%zd views look into it: release them first",
+		PyErr_Format(PyExc_BufferError, "%zd views of it are in use: release them first",
 			buffer->memory.exports);
 		return NULL;
 	}
@@ -120,13 +122,13 @@ static Py_ssize_t buffer_len(PyObject *self)
 
 static PyMethodDef methods[] = {
 	{"free", buffer_close, METH_NOARGS,
-		"free()\n--\n\nGive it back now; else it goes with its last reference."},
+		"free()\n--\n\nFree the buffer now, not with its last reference."},
 	{0},
 };
 
 static PyGetSetDef properties[] = {
 	{"refs", buffer_refs, NULL,
-		"How many hold it: 1 is this object alone; 0: it was freed.", NULL},
+		"The number of references: 1 is this object alone; 0: the buffer was freed.", NULL},
 	{0},
 };
 
@@ -137,7 +139,7 @@ static PyType_Slot slots[] = {
 	{Py_sq_length, buffer_len},
 	{Py_bf_getbuffer, buffer_get},
 	{Py_bf_releasebuffer, buffer_put},
-	{Py_tp_doc, "Memory of the pool. memoryview(), numpy.frombuffer() look into it."},
+	{Py_tp_doc, "Memory of the pool. memoryview() and numpy.frombuffer() give access."},
 	{0},
 };
 

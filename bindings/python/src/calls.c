@@ -45,7 +45,7 @@ static int give_it(struct asking *asking)
 	if (!error)
 		return 0;
 	error_raise(error, RIPC_NOT_DELIVERED,
-		"what is given lies in ctx.buffer() or in a received message");
+		"transferred data must be in ctx.buffer() or in a received message");
 	return -1;
 }
 
@@ -240,7 +240,7 @@ PyObject *service_call_start(PyObject *self, PyObject *const *args, Py_ssize_t n
 static struct message *request_of(PyObject *object)
 {
 	if (Py_TYPE(object) != message_type) {
-		PyErr_Format(PyExc_TypeError, "a request is a Message, not a %R",
+		PyErr_Format(PyExc_TypeError, "a request must be a Message, not a %R",
 			(PyObject *)Py_TYPE(object));
 		return NULL;
 	}
@@ -250,7 +250,7 @@ static struct message *request_of(PyObject *object)
 	return (struct message *)object;
 }
 
-/* That nobody wants the reply, or that the client takes none, is no error of the server. */
+/* A reply that the client does not want, or does not take, is no error of the server. */
 static PyObject *was_sent(int error)
 {
 	if (error == -ENOENT || error == -EAGAIN)
@@ -304,7 +304,7 @@ PyObject *service_reply(PyObject *self, PyObject *const *args, Py_ssize_t n, PyO
 	if (!error)
 		return reply(service, request, &items, give);
 	items_release(&items);
-	return error_raise(error, 0, "what is given lies in ctx.buffer()");
+	return error_raise(error, 0, "transferred data must be in ctx.buffer()");
 }
 
 PyObject *service_reply_error(PyObject *self, PyObject *const *args, Py_ssize_t n)
@@ -324,7 +324,7 @@ PyObject *service_reply_error(PyObject *self, PyObject *const *args, Py_ssize_t 
 		return NULL;
 	if (error <= 0 || error > 4095) {
 		PyErr_SetString(PyExc_ValueError,
-			"an error is one of the numbers of errno, 1 to 4095");
+			"an error must be a number of errno, 1 to 4095");
 		return NULL;
 	}
 	svc = service_use((struct service *)self);
@@ -343,7 +343,7 @@ PyObject *service_watch(PyObject *self, PyObject *const *args, Py_ssize_t n)
 	int error;
 
 	if (n < 1 || n > 2) {
-		PyErr_SetString(PyExc_TypeError, "watch() takes a service and perhaps a cookie");
+		PyErr_SetString(PyExc_TypeError, "watch() takes a service and optionally a cookie");
 		return NULL;
 	}
 	if (id_read(args[0], &id) || !service_use(service))
@@ -356,7 +356,8 @@ PyObject *service_watch(PyObject *self, PyObject *const *args, Py_ssize_t n)
 	if (!error)
 		Py_RETURN_NONE;
 	hold_undo(&service->holds, number);
-	return error_raise(error, 0, error == -EEXIST ? "this service watches it already" : NULL);
+	return error_raise(error, 0, error == -EEXIST ? "this service watches that ID "
+		"already" : NULL);
 }
 
 PyObject *service_unwatch(PyObject *self, PyObject *watched)
@@ -370,7 +371,8 @@ PyObject *service_unwatch(PyObject *self, PyObject *watched)
 		return NULL;
 	error = ripc_unwatch(service->svc, id);
 	if (error)
-		return error_raise(error, 0, error == -ENOENT ? "it is not watched" : NULL);
+		return error_raise(error, 0, error == -ENOENT ? "this service does not watch that "
+			"ID" : NULL);
 	for (uint32_t place = 0; place < holds->n; place++) {
 		struct hold *hold = &holds->table[place];
 
@@ -396,7 +398,7 @@ static PyObject *group_change(PyObject *self, PyObject *wanted,
 	error = change(service->svc, group);
 	if (error)
 		return error_raise(error, 0, error == -EINVAL ?
-			"a group is an int of group_from_name()" : NULL);
+			"a group must be an int from group_from_name()" : NULL);
 	Py_RETURN_NONE;
 }
 

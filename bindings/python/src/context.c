@@ -290,7 +290,7 @@ static PyObject *context_close(PyObject *self, PyObject *const *args, Py_ssize_t
 	int timeout_ms, error;
 
 	if (n > 1) {
-		PyErr_SetString(PyExc_TypeError, "close() takes a timeout, and no more");
+		PyErr_SetString(PyExc_TypeError, "close() takes only a timeout");
 		return NULL;
 	}
 	if (timeout_read(n ? args[0] : NULL, CLOSE_MS, &timeout_ms))
@@ -299,7 +299,7 @@ static PyObject *context_close(PyObject *self, PyObject *const *args, Py_ssize_t
 	return error > 0 ? NULL : error_or_none(error);
 }
 
-/* That sends were cut off must not hide the exception that has ended the block. */
+/* The error of cut-off sends must not hide the exception that has ended the block. */
 static PyObject *context_leave(PyObject *self, PyObject *const *args, Py_ssize_t n)
 {
 	int error = close_once((struct context *)self, CLOSE_MS);
@@ -424,7 +424,7 @@ static int services_append(struct context *context, PyObject *list, struct erran
 		error = service ? PyList_Append(list, service) : -1;
 		Py_XDECREF(service);
 		if (error)
-			return -1; /* the rest ends with the context */
+			return -1; /* the other members end with the context */
 	}
 	return 0;
 }
@@ -514,7 +514,7 @@ static int find_by(struct context *context, uint64_t id, int timeout_ms, finder 
 	return error;
 }
 
-/* What ripc_resolve() and ripc_await() have in common. */
+/* The common part of ripc_resolve() and ripc_await(). */
 static PyObject *find(PyObject *self, PyObject *const *args, Py_ssize_t n, finder *how)
 {
 	struct context *context = (struct context *)self;
@@ -522,7 +522,7 @@ static PyObject *find(PyObject *self, PyObject *const *args, Py_ssize_t n, finde
 	uint64_t id;
 
 	if (n < 1 || n > 2) {
-		PyErr_SetString(PyExc_TypeError, "a service and perhaps a timeout are wanted");
+		PyErr_SetString(PyExc_TypeError, "a service and optionally a timeout are needed");
 		return NULL;
 	}
 	if (id_read(args[0], &id) || timeout_read(n > 1 ? args[1] : NULL, 5000, &timeout_ms) ||
@@ -551,7 +551,8 @@ static PyObject *context_buffer(PyObject *self, PyObject *len)
 
 	if (wanted < 0) {
 		if (!PyErr_Occurred())
-			PyErr_SetString(PyExc_ValueError, "a buffer has 0 bytes or more");
+			PyErr_SetString(PyExc_ValueError, "the length of a buffer must not be "
+				"negative");
 		return NULL;
 	}
 	return context_use(context) ? buffer_new(context, wanted) : NULL;
@@ -582,7 +583,7 @@ static PyObject *context_register(PyObject *self, PyObject *object)
 	Py_RETURN_NONE;
 }
 
-/* That which begins at the same address. */
+/* The registration that begins at the same address. */
 static struct registered *registered_take(struct context *context, const void *mem)
 {
 	for (struct registered **at = &context->registered; *at; at = &(*at)->next) {
@@ -688,35 +689,37 @@ static PyObject *context_closed(PyObject *self, void *unused)
 
 static PyMethodDef methods[] = {
 	{"service", FAST(context_service), METH_FASTCALL,
-		"service(id=None)\n--\n\nRegister a service; None draws a private ID."},
+		"service(id=None)\n--\n\nRegister a service; None: with a random private ID."},
 	{"services", context_services, METH_O,
-		"services(ids)\n--\n\nRegister many at once; None in the list where one failed."},
+		"services(ids)\n--\n\nRegister many services at once; None in the list for each "
+		"failure."},
 	{"resolve", FAST(context_resolve), METH_FASTCALL,
-		"resolve(id, timeout=5.0)\n--\n\nFind a service, so that the first send need not."},
+		"resolve(id, timeout=5.0)\n--\n\nFind a service before the first send."},
 	{"wait_for", FAST(context_wait_for), METH_FASTCALL,
-		"wait_for(id, timeout=5.0)\n--\n\nWait until somebody has the ID."},
+		"wait_for(id, timeout=5.0)\n--\n\nWait until a service has the ID."},
 	{"list", context_list, METH_O,
-		"list(timeout)\n--\n\nLook for services for so many seconds."},
+		"list(timeout)\n--\n\nSearch for services for this number of seconds."},
 	{"buffer", context_buffer, METH_O,
-		"buffer(len)\n--\n\nTake memory of the pool, which is sent without a copy."},
+		"buffer(len)\n--\n\nAllocate memory from the pool, which is sent without a copy."},
 	{"register", context_register, METH_O,
-		"register(memory)\n--\n\nMake own memory as good as the pool's."},
-	{"unregister", context_unregister, METH_O, "unregister(memory)\n--\n\nEnd that."},
+		"register(memory)\n--\n\nRegister memory of the program for sends without a copy."},
+	{"unregister", context_unregister, METH_O, "unregister(memory)\n--\n\nEnd the registration "
+		"of memory."},
 	{"stats", context_stats, METH_NOARGS, "stats()\n--\n\nThe counters, by their names in C."},
 	{"holders", context_holders, METH_NOARGS,
-		"holders()\n--\n\nWho holds memory that was given."},
+		"holders()\n--\n\nThe partners that hold transferred memory."},
 	{"log", context_log, METH_NOARGS,
 		"log()\n--\n\nThe last errors (0) and warnings (1), once: [(level, text), ...]."},
 	{"reload_keys", context_reload_keys, METH_NOARGS,
 		"reload_keys()\n--\n\nRead the directory of keys again, now."},
-	{"poll", context_poll, METH_NOARGS, "poll()\n--\n\nDo what there is to do."},
+	{"poll", context_poll, METH_NOARGS, "poll()\n--\n\nDo all work that is due."},
 	{"poll_timeout", context_poll_timeout, METH_NOARGS,
 		"poll_timeout()\n--\n\nSeconds until poll() is due; None: no timer."},
 	{"fd", context_fd, METH_NOARGS,
-		"fd()\n--\n\nA descriptor, readable when poll() has something to do."},
+		"fd()\n--\n\nA descriptor that is readable when poll() has work to do."},
 	{"close", FAST(context_close), METH_FASTCALL,
-		"close(timeout=1.0)\n--\n\nClose all services, and the context as soon as nobody "
-		"looks into its memory."},
+		"close(timeout=1.0)\n--\n\nClose all services, and the context as soon as no view "
+		"of its memory is in use."},
 	{"__enter__", context_enter, METH_NOARGS, NULL},
 	{"__exit__", FAST(context_leave), METH_FASTCALL, NULL},
 	{0},
@@ -732,7 +735,7 @@ static PyType_Slot slots[] = {
 	{Py_tp_dealloc, context_dealloc},
 	{Py_tp_methods, methods},
 	{Py_tp_getset, properties},
-	{Py_tp_doc, "All that a process needs; usually one per process."},
+	{Py_tp_doc, "The library's state of a process; usually one per process."},
 	{0},
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is lent to the library: a table whose places are the cookies that the library sees. A place
+ * Memory posted to the library: a table whose places are the cookies that the library sees. A place
  * that is taken anew gets another generation, so that a late word of the old one finds nothing.
  */
 #include "binding.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What there is to know: log, statistics, services, paths, holders, backends. */
+/* Information: log, statistics, services, paths, holders, backends. */
 #include "binding.h"
 
 #include <errno.h>

@@ -26,7 +26,7 @@ static void cookie_set(struct message *message, const struct hold *hold)
 	Py_XINCREF(message->cookie);
 }
 
-/* Of a send that did not wait. */
+/* Objects of a send that did not wait. */
 static void completed(struct message *message, struct holds *holds)
 {
 	struct hold *hold = hold_get(holds, message->head.cookie);
@@ -97,7 +97,7 @@ static int lent_note(struct message *message, uint32_t index, PyObject *cookie)
 	return -1;
 }
 
-/* What of them is not waited for any more. */
+/* Objects of cancelled operations are released here. */
 static void lent_end(struct message *message, struct holds *holds)
 {
 	for (uint32_t i = 0; i < message->head.n_items; i++) {
@@ -237,7 +237,7 @@ static PyObject *message_close(PyObject *self, PyObject *unused)
 
 	(void)unused;
 	if (message->memory.exports) {
-		PyErr_Format(PyExc_BufferError, "%zd views look into it: release them first",
+		PyErr_Format(PyExc_BufferError, "%zd views of it are in use: release them first",
 			message->memory.exports);
 		return NULL;
 	}
@@ -252,7 +252,7 @@ static PyObject *message_enter(PyObject *self, PyObject *unused)
 	return self;
 }
 
-/* What is still looked into goes with the last view. */
+/* Items with views are freed with the last view. */
 static PyObject *message_leave(PyObject *self, PyObject *const *args, Py_ssize_t n)
 {
 	struct message *message = (struct message *)self;
@@ -271,7 +271,7 @@ static int readable(const struct message *message)
 	if (message->msg && !context_is_foreign(message->service->context))
 		return 0;
 	PyErr_SetString(PyExc_BufferError, message->msg ?
-		"this memory belongs to the parent process: take out what matters before fork()" :
+		"this memory belongs to the parent process: copy the data before fork()" :
 		"the message was freed, or its context closed");
 	return -1;
 }
@@ -285,7 +285,7 @@ static bool is_ours(const struct message *message, uint32_t index)
 		message->head.items[index].iov_base) == 1;
 }
 
-/* Who asks for the bytes alone does not write to them. */
+/* A caller that requests the bytes alone does not write to them. */
 static int view_of(PyObject *exporter, struct message *message, uint32_t index, Py_buffer *view,
 		int flags)
 {
@@ -294,8 +294,8 @@ static int view_of(PyObject *exporter, struct message *message, uint32_t index, 
 	bool shared = item->iov_len && (flags == PyBUF_SIMPLE || !is_ours(message, index));
 
 	if (shared && flags & PyBUF_WRITABLE) {
-		PyErr_SetString(PyExc_BufferError, "the sender or somebody else reads this memory, "
-			"too: copy it, as by bytearray(), or post windows");
+		PyErr_SetString(PyExc_BufferError, "the sender or another receiver reads this "
+			"memory, too: copy it, as by bytearray(), or post windows");
 		return -1;
 	}
 	if (PyBuffer_FillInfo(view, exporter, item->iov_base, (Py_ssize_t)item->iov_len, shared,
@@ -313,7 +313,7 @@ static int message_get(PyObject *self, Py_buffer *view, int flags)
 		return -1;
 	if (message->head.n_items <= 1)
 		return view_of(self, message, 0, view, flags);
-	PyErr_Format(PyExc_BufferError, "the message has %u items: take message[0] and so on",
+	PyErr_Format(PyExc_BufferError, "the message has %u items: use message[0] and so on",
 		message->head.n_items);
 	return -1;
 }
@@ -586,33 +586,35 @@ static PyObject *message_reply_error(PyObject *self, PyObject *error)
 
 static PyMemberDef members[] = {
 	{"kind", T_INT, HEAD(kind), "SHORT, LONG, COMPLETION, NOTICE, REQUEST or REPLY."},
-	{"outcome", T_INT, HEAD(outcome), "Of a COMPLETION or REPLY: what became of the send."},
-	{"status", T_INT, HEAD(status), "0 or a negative errno; exception() puts it in words."},
+	{"outcome", T_INT, HEAD(outcome), "In a COMPLETION or REPLY: the outcome of the send."},
+	{"status", T_INT, HEAD(status), "0 or a negative errno; exception() describes it."},
 	{"from_incarnation", T_ULONGLONG, HEAD(from_incarnation), "The sender's incarnation."},
 	{"from_handle", T_ULONGLONG, HEAD(from_handle),
-		"To be handed to send(to_handle=...): the message goes to this sender alone."},
-	{"reply_to", T_ULONGLONG, HEAD(reply), "To be handed to send(reply_to=...)."},
-	{"sender", T_INT, HEAD(sender), "How sure from_id is: SENDER_CLAIMED, _RESOLVED, _PROVEN."},
-	{"group", T_ULONGLONG, HEAD(group), "The group that it was sent to; 0: none."},
-	{"service", T_OBJECT, offsetof(struct message, service), READONLY, "Who received it."},
+		"For send(to_handle=...): a message to exactly this sender."},
+	{"reply_to", T_ULONGLONG, HEAD(reply), "For send(reply_to=...)."},
+	{"sender", T_INT, HEAD(sender), "How from_id was verified: SENDER_CLAIMED, _RESOLVED, "
+		"_PROVEN."},
+	{"group", T_ULONGLONG, HEAD(group), "The group to which the message was sent; 0: none."},
+	{"service", T_OBJECT, offsetof(struct message, service), READONLY, "The service that "
+		"received the message."},
 	{"cookie", T_OBJECT, offsetof(struct message, cookie), READONLY,
-		"Of a COMPLETION, REPLY or NOTICE: what was given to the send, call or watch."},
+		"In a COMPLETION, REPLY or NOTICE: the cookie of the send, call or watch."},
 	{0},
 };
 
 static PyMethodDef methods[] = {
 	{"free", message_close, METH_NOARGS,
-		"free()\n--\n\nGive the memory back now; else it goes with the last reference."},
+		"free()\n--\n\nFree the memory now, not with the last reference."},
 	{"exception", message_exception, METH_NOARGS,
-		"exception()\n--\n\nThe exception that status means, or None."},
+		"exception()\n--\n\nThe exception for status, or None."},
 	{"reply", (PyCFunction)(void (*)(void))message_reply, METH_FASTCALL | METH_KEYWORDS,
 		"reply(data=b'', give=False)\n--\n\nReply to a request."},
 	{"deliveries", message_deliveries, METH_NOARGS,
-		"deliveries()\n--\n\nOf a COMPLETION of a send to a group: what became of it at "
-		"each member."},
+		"deliveries()\n--\n\nIn a COMPLETION of a send to a group: the outcome at each "
+		"member."},
 	{"reply_error", message_reply_error, METH_O,
 		"reply_error(errno)\n--\n\nReply to a request with an error."},
-	{"__bytes__", message_bytes, METH_NOARGS, "All items, one after the other."},
+	{"__bytes__", message_bytes, METH_NOARGS, "All items, concatenated."},
 	{"__enter__", message_enter, METH_NOARGS, NULL},
 	{"__exit__", (PyCFunction)(void (*)(void))message_leave, METH_FASTCALL, NULL},
 	{0},
@@ -625,10 +627,11 @@ static PyGetSetDef properties[] = {
 	{"lent", message_lent, NULL,
 		"The cookies of windows and return buffers, by item; () if all are in the pool.",
 		NULL},
-	{"resolved", message_resolved, NULL, "Whether sender is surer than CLAIMED.", NULL},
+	{"resolved", message_resolved, NULL, "Whether the sender is RESOLVED or PROVEN, not only "
+		"CLAIMED.", NULL},
 	{"counts", message_counts, NULL,
-		"Of a COMPLETION of a send to a group: how many members of each outcome.", NULL},
-	{"watched", message_watched, NULL, "Whether it is a notice of watch().", NULL},
+		"In a COMPLETION of a send to a group: the number of members per outcome.", NULL},
+	{"watched", message_watched, NULL, "Whether the message is a notice of watch().", NULL},
 	{"idempotent", message_idempotent, NULL,
 		"Whether the request may be carried out more than once.", NULL},
 	{0},
@@ -646,7 +649,7 @@ static PyType_Slot message_slots[] = {
 	{Py_bf_getbuffer, message_get},
 	{Py_bf_releasebuffer, message_put},
 	{Py_tp_doc, "A received message: a sequence of its items. bytes(), memoryview(), "
-		"numpy.frombuffer() take one of a single item as it is."},
+		"numpy.frombuffer() accept a message of a single item."},
 	{0},
 };
 

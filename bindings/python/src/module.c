@@ -32,7 +32,7 @@ static PyObject *module_id(PyObject *module, PyObject *name)
 
 	(void)module;
 	if (!PyUnicode_Check(name)) {
-		PyErr_SetString(PyExc_TypeError, "the name of a service is a str");
+		PyErr_SetString(PyExc_TypeError, "the name of a service must be a str");
 		return NULL;
 	}
 	return id_read(name, &id) ? NULL : PyLong_FromUnsignedLongLong(id);
@@ -44,7 +44,7 @@ static PyObject *module_group(PyObject *module, PyObject *name)
 
 	(void)module;
 	if (!PyUnicode_Check(name)) {
-		PyErr_SetString(PyExc_TypeError, "the name of a group is a str");
+		PyErr_SetString(PyExc_TypeError, "the name of a group must be a str");
 		return NULL;
 	}
 	text = PyUnicode_AsUTF8AndSize(name, NULL);
@@ -94,9 +94,10 @@ static PyMethodDef methods[] = {
 	{"group_from_name", module_group, METH_O,
 		"group_from_name(name)\n--\n\nThe ID of a group, for join() and as a destination."},
 	{"strerror", module_strerror, METH_O,
-		"strerror(errno)\n--\n\nA sentence for an errno as this library means it."},
+		"strerror(errno)\n--\n\nThe meaning of an errno in this library."},
 	{"probe", module_probe, METH_NOARGS,
-		"probe()\n--\n\nWhich backends and resolver sources can run here, and why not."},
+		"probe()\n--\n\nWhich backends and resolver sources can run on this host, and why "
+		"the others cannot."},
 	{0},
 };
 
@@ -146,7 +147,7 @@ static int constants_add(PyObject *module)
 static struct PyModuleDef definition = {
 	PyModuleDef_HEAD_INIT,
 	.m_name = "ripc._ripc",
-	.m_doc = "What ripc is made of.",
+	.m_doc = "The extension module of ripc.",
 	.m_size = -1,
 	.m_methods = methods,
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sending. A short message is gone when the call returns. What a long one is sent from is held
- * until its fate is known, which may be after the call: then its COMPLETION ends it.
+ * Sending. A short message is gone when the call returns. The memory of a long message is held
+ * until its outcome is known, which may be after the call: then its COMPLETION ends the hold.
  */
 #include "binding.h"
 
@@ -130,7 +130,7 @@ static PyObject *send_waiting(struct sending *sending)
 {
 	struct ripc_send *send = &sending->send;
 	bool patient = send->flags & RIPC_WAIT && !send->to_incarnation &&
-		!send->to_handle; /* else -EINVAL */
+		!send->to_handle; /* without it: -EINVAL */
 	struct ended ended;
 
 	send->flags |= RIPC_NOWAIT | RIPC_AWAITED;
@@ -156,7 +156,7 @@ static bool is_large(const struct ripc_send *send)
 	return len > LARGE;
 }
 
-/* One that does not wait, short or long. */
+/* A send that does not wait, short or long. */
 static PyObject *send_at_once(struct sending *sending)
 {
 	struct ripc_service *svc = sending->service->svc;
@@ -199,7 +199,7 @@ static PyObject *send_held(struct sending *sending)
 		items_release(&sending->items);
 		items_release(&sending->returns);
 		return !open ? NULL : error_raise(error, RIPC_NOT_DELIVERED,
-			"what is given lies in ctx.buffer() or in a received message");
+			"transferred data must be in ctx.buffer() or in a received message");
 	}
 	send->items = sending->items.iov;
 	send->n_items = sending->items.n;
@@ -360,6 +360,7 @@ PyObject *service_cancel(PyObject *self, PyObject *cookie)
 	if (PyErr_Occurred())
 		return NULL;
 	if (!n)
-		return error_raise(-ENOENT, 0, "nothing of this cookie is under way or lent");
+		return error_raise(-ENOENT, 0, "no send, call or return buffer of this cookie is "
+			"open");
 	Py_RETURN_NONE;
 }

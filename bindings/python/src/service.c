@@ -2,11 +2,12 @@
 /*
  * Service: one registered ID. Here is its life, and receiving.
  *
- * Design notes. What waits in close()'s way is woken, and what sends there is cancelled, so that it
- * can tell the outcome; what has not ended a little later ends with the service. A message that
- * comes together with a signal whose handler raises is kept for the next receive(). Then fd() must
- * be readable, of which the library knows nothing: fd() is an epoll of the library's descriptor, an
- * eventfd, which can always be written to. While a message is kept, the epoll waits for that, too.
+ * Design notes. Threads that wait when close() begins are woken, and their sends are cancelled, so
+ * that they can report the outcome; operations that have not ended a little later end with the
+ * service. A message that comes together with a signal whose handler raises is kept for the next
+ * receive(). Then fd() must be readable, of which the library knows nothing: fd() is an epoll of
+ * the library's descriptor, an eventfd, which can always be written to. While a message is kept,
+ * the epoll waits for that, too.
  */
 #include "binding.h"
 
@@ -134,7 +135,7 @@ void service_end(struct service *service)
 			close(service->fd);
 		PyEval_RestoreThread(state);
 		while (service->busy || atomic_load(&service->errands))
-			pause_ms(1); /* they find it closed */
+			pause_ms(1); /* threads find the service closed */
 		service->context->busy--;
 	}
 	service->svc = NULL;
@@ -301,7 +302,7 @@ static PyObject *service_receive(PyObject *self, PyObject *const *args, Py_ssize
 	int timeout_ms;
 
 	if (n > 1) {
-		PyErr_SetString(PyExc_TypeError, "receive() takes a timeout, and no more");
+		PyErr_SetString(PyExc_TypeError, "receive() takes only a timeout");
 		return NULL;
 	}
 	if (timeout_read(n ? args[0] : NULL, -1, &timeout_ms))
@@ -398,7 +399,7 @@ int service_drop_one(struct service *service, int64_t until_ms)
 	if (!take_kept(service, &msg))
 		error = wait_once(service, wait_ms < DROP_MS ? wait_ms : DROP_MS, &msg);
 	if (error && error != -ETIMEDOUT)
-		pause_ms(1); /* it is drained, for instance, and does not wait */
+		pause_ms(1); /* the service is drained, for instance, and does not wait */
 	message = error ? NULL : message_new(service, msg);
 	if (!error && !message)
 		return -1;
@@ -564,18 +565,17 @@ static PyObject *service_closed(PyObject *self, void *unused)
 
 static PyMethodDef methods[] = {
 	{"send_short", FAST(service_send_short), METH_FASTCALL,
-		"send_short(to, data)\n--\n\nSend one datagram; it may get lost. Never waits."},
+		"send_short(to, data)\n--\n\nSend one datagram, which may get lost. Never waits."},
 	{"send_long", FAST(service_send_long), METH_FASTCALL | METH_KEYWORDS,
 		"send_long(to, data, timeout=None, *, give=False, ordered=False, wait=False)\n--\n"
 		"\nSend a message whole and once, and wait until it was delivered."},
 	{"send", FAST(service_send), METH_FASTCALL | METH_KEYWORDS,
 		"send(to, data, timeout=None, *, short=False, nowait=False, give=False, "
 		"ordered=False, wait=False, leave_slow=False, returns=None, reply_to=0, "
-		"to_incarnation=0, to_handle=0, "
-		"cookie=None)\n--\n\nSend in full generality."},
+		"to_incarnation=0, to_handle=0, cookie=None)\n--\n\nSend with all options."},
 	{"cancel", service_cancel, METH_O,
-		"cancel(cookie)\n--\n\nEnd the sends and calls of this cookie, and take back what "
-		"was lent."},
+		"cancel(cookie)\n--\n\nEnd the sends and calls of this cookie, and take back its "
+		"return buffers."},
 	{"call", FAST(service_call), METH_FASTCALL | METH_KEYWORDS,
 		"call(to, data, timeout=None, *, idempotent=False, returns=None, "
 		"to_incarnation=0, give=False)\n--\n\nSend a request, and wait for the reply."},
@@ -588,30 +588,35 @@ static PyMethodDef methods[] = {
 	{"reply_error", FAST(service_reply_error), METH_FASTCALL,
 		"reply_error(request, errno)\n--\n\nReply with an error."},
 	{"receive", FAST(service_receive), METH_FASTCALL,
-		"receive(timeout=None)\n--\n\nThe next message; None waits for ever."},
+		"receive(timeout=None)\n--\n\nThe next message; None: wait without limit."},
 	{"look", FAST(service_look), METH_FASTCALL,
-		"look(us=0)\n--\n\nThe next message, if one comes within so many microseconds, "
-		"else None."},
+		"look(us=0)\n--\n\nThe next message, or None if none arrives within us "
+		"microseconds."},
 	{"watch", FAST(service_watch), METH_FASTCALL,
-		"watch(id, cookie=None)\n--\n\nHave NOTICEs tell who has the ID."},
-	{"unwatch", service_unwatch, METH_O, "unwatch(id)\n--\n\nEnd that."},
+		"watch(id, cookie=None)\n--\n\nReceive a NOTICE for each change of the owner of "
+		"the ID."},
+	{"unwatch", service_unwatch, METH_O, "unwatch(id)\n--\n\nEnd the watch of an ID."},
 	{"join", service_join, METH_O,
-		"join(group)\n--\n\nGet what is sent to the group of group_from_name()."},
-	{"leave", service_leave_group, METH_O, "leave(group)\n--\n\nEnd that."},
+		"join(group)\n--\n\nReceive messages to the group of group_from_name()."},
+	{"leave", service_leave_group, METH_O, "leave(group)\n--\n\nEnd the membership in a "
+		"group."},
 	{"post_window", FAST(service_window_post), METH_FASTCALL,
-		"post_window(memory, cookie=None)\n--\n\nLend memory for one item of a message."},
+		"post_window(memory, cookie=None)\n--\n\nPost memory for one item of a message."},
 	{"cancel_window", service_window_cancel, METH_O,
 		"cancel_window(cookie)\n--\n\nTake windows back."},
 	{"wake", service_wake, METH_NOARGS,
 		"wake()\n--\n\nEnd one receive() that waits, or the next one, with Interrupted."},
 	{"drain", FAST(service_drain), METH_FASTCALL,
-		"drain(timeout=1.0)\n--\n\nTake nothing new; what is queued can be received."},
+		"drain(timeout=1.0)\n--\n\nAccept no new messages; queued messages can be "
+		"received."},
 	{"ping", FAST(service_ping), METH_FASTCALL,
-		"ping(to, timeout=5.0)\n--\n\nThe round trip to its library, in seconds."},
+		"ping(to, timeout=5.0)\n--\n\nThe round trip to the library of a service, in "
+		"seconds."},
 	{"path", service_path, METH_O, "path(to)\n--\n\nHow messages to a partner travel."},
 	{"fd", service_fd, METH_NOARGS,
-		"fd()\n--\n\nA descriptor, readable while there is something to receive."},
-	{"fileno", service_fd, METH_NOARGS, "fileno()\n--\n\nThe same, for select()."},
+		"fd()\n--\n\nA descriptor that is readable while messages are queued."},
+	{"fileno", service_fd, METH_NOARGS, "fileno()\n--\n\nThe descriptor of fd(), for "
+		"select()."},
 	{"close", service_close, METH_NOARGS, "close()\n--\n\nEnd the service."},
 	{"__enter__", service_enter, METH_NOARGS, NULL},
 	{"__exit__", FAST(service_leave), METH_FASTCALL, NULL},
@@ -619,14 +624,15 @@ static PyMethodDef methods[] = {
 };
 
 static PyMemberDef members[] = {
-	{"context", T_OBJECT, offsetof(struct service, context), READONLY, "Its Context."},
+	{"context", T_OBJECT, offsetof(struct service, context), READONLY, "The Context of the "
+		"service."},
 	{0},
 };
 
 static PyGetSetDef properties[] = {
-	{"id", service_id, NULL, "Its ID.", NULL},
-	{"incarnation", service_incarnation, NULL, "Its incarnation.", NULL},
-	{"closed", service_closed, NULL, "Whether it was closed.", NULL},
+	{"id", service_id, NULL, "The ID of the service.", NULL},
+	{"incarnation", service_incarnation, NULL, "The incarnation of the service.", NULL},
+	{"closed", service_closed, NULL, "Whether the service was closed.", NULL},
 	{0},
 };
 
@@ -639,7 +645,7 @@ static PyType_Slot slots[] = {
 	{Py_tp_methods, methods},
 	{Py_tp_members, members},
 	{Py_tp_getset, properties},
-	{Py_tp_doc, "One registered ID: the source of sends, the place of receives."},
+	{Py_tp_doc, "One registered ID, which sends and receives."},
 	{0},
 };
 

@@ -14,14 +14,14 @@ PyObject *service_window_post(PyObject *self, PyObject *const *args, Py_ssize_t 
 
 	if (n < 1 || n > 2) {
 		PyErr_SetString(PyExc_TypeError,
-			"post_window() takes memory and perhaps a cookie");
+			"post_window() takes memory and optionally a cookie");
 		return NULL;
 	}
 	if (items_read(&window, args[0], PyBUF_WRITABLE))
 		return NULL;
 	if (window.n != 1) {
 		items_release(&window);
-		PyErr_SetString(PyExc_TypeError, "a window is one piece of memory");
+		PyErr_SetString(PyExc_TypeError, "a window must be one contiguous piece of memory");
 		return NULL;
 	}
 	number = service_use(service) ?

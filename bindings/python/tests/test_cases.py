@@ -269,7 +269,7 @@ class Run:
                 raise
             self.failed(failure, gives)
             return
-        self.test.assertNotIn('error', gives, 'it should have failed')
+        self.test.assertNotIn('error', gives, 'success instead of an error')
         if 'as' in step:
             self.messages[step['as']] = result
         if gives:

@@ -24,7 +24,7 @@ CONTEXT = {
 }
 MESSAGE = {'reply': (b'x', False), 'reply_error': (5,), 'free': (), 'exception': (),
            'deliveries': ()}
-# Those that take all their arguments by place; the others, how many.
+# Functions with positional arguments only, and the numbers of arguments of the others.
 PLACED = {'send_long': 3, 'send': 3, 'call': 4, 'call_start': 4}
 NAMES = {
     'send_long': ('give', 'ordered', 'wait'),

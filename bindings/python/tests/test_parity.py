@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""All that the public headers have can be reached from Python, or is left out for a reason."""
+"""Each name of the public headers can be reached from Python, or is left out for a reason."""
 import glob
 import os
 import re
@@ -64,7 +64,7 @@ STRUCTS = {'ripc_config': 'Context', 'ripc_send': 'send', 'ripc_request': 'call'
 SIZE = 'the binding sets it'
 FLAGS = 'an argument for each flag'
 COUNT = 'the length of the list'
-KEYS = 'to make and grant keys is done once, by "ripc key"'
+KEYS = 'keys are made and granted by "ripc key"'
 LEFT_OUT = {
     'ripc_buf_ref': 'a memoryview keeps the memory, and give=True takes the reference',
     'ripc_keys_new': KEYS, 'ripc_keys_grant': KEYS, 'ripc_keys_show': KEYS,
@@ -81,7 +81,7 @@ LEFT_OUT = {
     'ripc_send.n_items': COUNT, 'ripc_send.n_returns': COUNT, 'ripc_request.n_items': COUNT,
     'ripc_request.n_returns': COUNT,
     'ripc_config.log_arg': 'the binding has a log of its own',
-    'ripc_buffer.flags': 'it is always 0', 'ripc_counts.reserved': 'it is always 0',
+    'ripc_buffer.flags': 'always 0', 'ripc_counts.reserved': 'always 0',
     'ripc_send.counts': 'a COMPLETION has them',
 }
 

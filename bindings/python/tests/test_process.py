@@ -132,8 +132,8 @@ class Signals(unittest.TestCase):
         child.send_signal(signal.SIGUSR1)
         with ripc.Context(backends='shm', interfaces='lo') as ctx, ctx.service() as me:
             time.sleep(0.5)  # the handler has most likely run by then; both ways are right
-            me.send_long(to, b'it waited on', 20.0)
-            self.end(child, 'it waited on 1')
+            me.send_long(to, b'a wait for', 20.0)
+            self.end(child, 'a wait for 1')
 
     def test_a_handler_that_returns(self):
         self.handle('')
@@ -201,14 +201,14 @@ class Processes(unittest.TestCase):
                     lambda: self.ctx.service(), self.ctx.stats):
             try:
                 use()
-                return 'it can be used'
+                return 'usable'
             except ripc.Forked as error:
-                if 'open one after fork()' not in str(error):
+                if 'open a context after fork()' not in str(error):
                     return str(error)
         for memory in (message, buffer):
             try:
                 memoryview(memory)
-                return 'it can be read'
+                return 'readable'
             except BufferError as error:
                 if 'parent process' not in str(error):
                     return str(error)

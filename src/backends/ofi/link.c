@@ -160,8 +160,8 @@ static void explain(struct ofi_port *port)
 {
 	if (is_efa(port) && !port->told_full)
 		port->dev.host.log(port->dev.host.arg, RIPC_LOG_WARN,
-			"ofi: libfabric cannot be told of a partner: its EFA provider has room "
-			"for 128 of its own host, ever, in 1.17; they are better reached by shm");
+			"ofi: libfabric cannot add a partner's address: the EFA provider of 1.17 "
+			"takes at most 128 addresses of its own host, ever; use shm on one host");
 	port->told_full = true;
 }
 

@@ -35,8 +35,9 @@ static void explain(struct ofi_device *dev, size_t len, int error)
 {
 	if (!dev->told_memory)
 		dev->host.log(dev->host.arg, RIPC_LOG_WARN, "ofi: registering %zu bytes failed "
-			"(%s): if locked memory is short, raise it by \"ulimit -l unlimited\" or "
-			"LimitMEMLOCK=infinity of systemd", len, fi_strerror(-error));
+			"(%s): if locked memory is short, raise its limit by \"ulimit -l "
+			"unlimited\" or LimitMEMLOCK=infinity in systemd",
+			len, fi_strerror(-error));
 	dev->told_memory = true;
 }
 
@@ -63,7 +64,7 @@ static void deregister(struct ofi_device *dev, struct fid_mr *mr)
 
 	if (error)
 		dev->host.log(dev->host.arg, RIPC_LOG_WARN,
-			"ofi: memory is not taken back: %s", fi_strerror(-error));
+			"ofi: deregistering memory failed: %s", fi_strerror(-error));
 }
 
 /* ---- what is read into ------------------------------------------------------------------- */

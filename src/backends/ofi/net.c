@@ -491,8 +491,8 @@ static void say_missing(const struct ofi_wish *wish, int error, char why[256], c
 		snprintf(remedy, 256, "an EFA interface, the efa driver, libfabric's provider "
 			"(fi_info -p efa) and locked memory (ulimit -l) are needed: docs/efa.md");
 	else
-		snprintf(remedy, 256, "fi_info -l lists the providers that are there; "
-			"FI_LOG_LEVEL=warn makes libfabric say more");
+		snprintf(remedy, 256, "fi_info -l lists the installed providers; FI_LOG_LEVEL=warn "
+			"makes libfabric log more");
 }
 
 /*

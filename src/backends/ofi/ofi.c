@@ -37,14 +37,14 @@ static int info_get(const struct ripc__host *host, struct ofi_wish *wish, struct
 static const char *hint_for(const struct fi_info *info)
 {
 	if (info->ep_attr->protocol == FI_PROTO_SHM)
-		return "libfabric's shm may end a process when its partner ends; the library's own "
-			"needs no provider: leave ofi.provider out";
+		return "libfabric's shm provider may end a process when its partner ends; unset "
+			"ofi.provider to use the shm backend of libripc";
 	if (info->ep_attr->protocol != FI_PROTO_EFA)
 		return "";
 	if (ripc__ofi_may_be_told(info))
-		return "if the instance has RDMA read (p4d ...), FI_EFA_USE_DEVICE_RDMA=1 lets "
-			"long messages be read; libfabric ends the process where it has not";
-	return "if nobody is reached: the security group must allow all traffic from and to "
+		return "on an instance with RDMA read (p4d ...), FI_EFA_USE_DEVICE_RDMA=1 permits "
+			"reads of long messages; on others, libfabric then ends the process";
+	return "if no partner is reached: the security group must allow all traffic from and to "
 		"itself, and all hosts be in one subnet (docs/efa.md)";
 }
 

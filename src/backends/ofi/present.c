@@ -60,8 +60,9 @@ int ripc__ofi_is_wanted(const struct ripc__host *host, char why[256], char remed
 {
 	if (host->option(host->arg, "ofi.provider") || has_efa())
 		return 0;
-	snprintf(why, 256, "there is no EFA device, and no other libfabric provider was asked for");
-	snprintf(remedy, 256, "on AWS: an instance with an EFA interface and the efa driver; else "
-		"name a provider: RIPC_OPTIONS='ofi.provider=tcp;ofi_rxm' (fi_info -l lists them)");
+	snprintf(why, 256, "there is no EFA device, and no other libfabric provider is configured");
+	snprintf(remedy, 256, "on AWS, use an instance with an EFA interface and the efa driver; "
+		"elsewhere, name a provider: RIPC_OPTIONS='ofi.provider=tcp;ofi_rxm' (fi_info -l "
+		"lists them)");
 	return -ENODEV;
 }

@@ -130,7 +130,7 @@ static bool try_device(struct search *search, struct ibv_device *candidate,
 		error = errno ? -errno : -ENODEV;
 		snprintf(why, sizeof(why), "%.64s cannot be opened: %s",
 			ibv_get_device_name(candidate), strerror(-error));
-		ripc__remedy(error, "modprobe ib_uverbs; check who may use "
+		ripc__remedy(error, "modprobe ib_uverbs; check the permissions of "
 			"/dev/infiniband/uverbs*", remedy);
 		reject(search, error, why, remedy);
 		return false;

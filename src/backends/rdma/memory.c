@@ -38,7 +38,7 @@ static void explain_memlock(struct ripc__rdma_device *device, size_t len, int er
 		return;
 	device->told_memlock = true;
 	host->log(host->arg, RIPC_LOG_WARN, "registering %zu bytes failed (%s): RLIMIT_MEMLOCK is "
-		"%" PRIu64 " bytes; raise it by \"ulimit -l unlimited\", LimitMEMLOCK=infinity of "
+		"%" PRIu64 " bytes; raise it by \"ulimit -l unlimited\", LimitMEMLOCK=infinity in "
 		"systemd, or memlock in /etc/security/limits.conf", len, strerror(-error),
 		(uint64_t)limit.rlim_cur);
 }
@@ -71,7 +71,7 @@ static int deregister(struct ripc__rdma_device *device, struct ibv_mr *mr)
 		return 0;
 	device->is_lost = true;
 	device->host.log(device->host.arg, RIPC_LOG_WARN,
-		"the device does not take memory back: %s", strerror(error));
+		"deregistering memory failed: %s", strerror(error));
 	return -EIO;
 }
 

@@ -131,7 +131,8 @@ static int device_find(const struct rdmacm_options *options, struct rdmacm_devic
 	if (!dev->channel) {
 		error = errno ? -errno : -ENODEV;
 		snprintf(why, 256, "the connection manager cannot be used: %s", strerror(-error));
-		ripc__remedy(error, "modprobe rdma_ucm; check who may use /dev/infiniband/rdma_cm",
+		ripc__remedy(error, "modprobe rdma_ucm; check the permissions of "
+			"/dev/infiniband/rdma_cm",
 			remedy);
 		return error;
 	}
@@ -198,7 +199,7 @@ static int device_use(struct rdmacm_device *dev, char why[256], char remedy[256]
 	if (dev->rdma.pd)
 		return 0;
 	ripc__rdma_device_close(&dev->rdma);
-	snprintf(why, 256, "no protection domain can be had");
+	snprintf(why, 256, "no protection domain can be allocated");
 	return -ENOMEM;
 }
 

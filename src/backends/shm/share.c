@@ -191,14 +191,15 @@ int ripc__shm_admission_read(const struct ripc__host *host, struct shm_admission
 	admission->all = words.uids && strcmp(words.uids, "any") == 0;
 	if (!admission->all && list_read(words.uids, RIPC_USERS, &admission->uids)) {
 		host->log(host->arg, RIPC_LOG_ERROR,
-			"option shm.uids: \"%.40s\" is neither \"any\" nor up to %u users with "
-			"\":\" between them, each a number or a name in " RIPC_USERS,
+			"option shm.uids: \"%.40s\" is neither \"any\" nor a list of up to %u "
+			"users, separated by \":\", each a number or a name in " RIPC_USERS,
 			words.uids, SHM_LISTED_MAX);
 		return -EINVAL;
 	}
 	if (list_read(words.gids, RIPC_GROUPS, &admission->gids)) {
-		host->log(host->arg, RIPC_LOG_ERROR, "option shm.gids: \"%.40s\" is not up to %u "
-			"groups with \":\" between them, each a number or a name in " RIPC_GROUPS,
+		host->log(host->arg, RIPC_LOG_ERROR, "option shm.gids: \"%.40s\" is not a list of "
+			"up to %u groups, separated by \":\", each a number or a name "
+			"in " RIPC_GROUPS,
 			words.gids, SHM_LISTED_MAX);
 		return -EINVAL;
 	}

@@ -23,9 +23,9 @@ static int read_options(const struct ripc__host *host, struct shm_device *dev)
 static const char *admitted_text(const struct shm_admission *admission)
 {
 	if (admission->all)
-		return "all users that admit this one";
+		return "all users that admit this user";
 	if (admission->uids.n || admission->gids.n)
-		return "this user, and of those in shm.uids and shm.gids that admit this one";
+		return "this user, and of users in shm.uids and shm.gids that admit this user";
 	return "this user (others: option shm.uids or shm.gids, on both sides)";
 }
 
@@ -68,7 +68,7 @@ static int probe(const struct ripc__host *host, char why[256], char remedy[256])
 		return error;
 	}
 	if (!host->identity) {
-		snprintf(why, 256, "it cannot be told who is on this host");
+		snprintf(why, 256, "the processes of this host cannot be identified");
 		snprintf(remedy, 256, "mount /proc");
 		return -ENODEV;
 	}

@@ -239,7 +239,7 @@ int ripc__udp_send(void *port_state, void *peer_state, const struct ripc__tx *tx
  */
 
 /* As many as one socket may join by default (net.ipv4.igmp_max_memberships). */
-_Static_assert(UDP_HEARD <= 20, "a socket may join so many groups");
+_Static_assert(UDP_HEARD <= 20, "the limit of groups per socket");
 
 static struct in_addr v4_of(const struct in6_addr *ip)
 {

@@ -556,7 +556,7 @@ static void give_up(struct verbs_port *port)
 
 	if (port->many.qp)
 		close_qp(&port->many);
-	host->log(host->arg, RIPC_LOG_WARN, "verbs: datagrams to many are not heard any more");
+	host->log(host->arg, RIPC_LOG_WARN, "verbs: multicast datagrams are no longer received");
 }
 
 /* By a new queue pair: whether the groups of an old one outlive its reset is nowhere written. */

@@ -60,10 +60,10 @@ static void say_no_memory(struct ripc_context *ctx, struct ripc__pool *pool, siz
 	if (atomic_exchange_explicit(&ctx->self.said_no_memory, true, memory_order_relaxed))
 		return;
 	ripc__pool_stats(pool, &stats);
-	ripc__log(ctx, RIPC_LOG_WARN, "no memory for a buffer of %zu bytes: the pool may take at "
-		"most %llu bytes, has taken %llu, and %llu of these are in use. Where this limit "
-		"is too low, free buffers or raise pool_bytes; where the pool is far below it, "
-		"the system has given no more: close other programs, or raise \"ulimit -v\"",
+	ripc__log(ctx, RIPC_LOG_WARN, "no memory for a buffer of %zu bytes: the limit of the pool "
+		"is %llu bytes, its size %llu, and %llu of these are in use. If the limit is too "
+		"low, free buffers or raise pool_bytes; if the pool is far below its limit, the "
+		"system has no more memory: close other programs, or raise \"ulimit -v\"",
 		len, (unsigned long long)stats.limit, (unsigned long long)stats.taken,
 		(unsigned long long)stats.used);
 }

@@ -116,7 +116,8 @@ static int keys_check(struct ripc_context *ctx)
 
 	if (!value || *value)
 		return 0;
-	ripc__log(ctx, RIPC_LOG_ERROR, "%s is empty: unset it, or name a directory of keys",
+	ripc__log(ctx, RIPC_LOG_ERROR, "%s is empty: unset the variable, or name a directory of "
+		"keys",
 		environment ? "RIPC_KEYS" : "ripc_config.keys");
 	return -EINVAL;
 }
@@ -258,7 +259,8 @@ static void say_no_backend(struct ripc_context *ctx, const char *name, size_t le
 	for (uint32_t i = 0; ctx->env.backends[i] && known_len < sizeof(known); i++)
 		known_len += (size_t)snprintf(known + known_len, sizeof(known) - known_len, "%s%s",
 			i ? ", " : "", ctx->env.backends[i]->name);
-	ripc__log(ctx, RIPC_LOG_ERROR, "backends: there is no \"%.*s\" in \"%.80s\"; there are %s",
+	ripc__log(ctx, RIPC_LOG_ERROR, "backends: unknown \"%.*s\" in \"%.80s\"; known backends: "
+		"%s",
 		(int)(len < 40 ? len : 40), name, ctx->cfg.backends, known);
 }
 
@@ -864,16 +866,17 @@ static int probe_backend(struct ripc_context *ctx, const struct ripc__backend *n
 	} else if (finding->usable && !ripc__backend_is_wanted(ctx, named->name)) {
 		finding->usable = 0;
 		snprintf(why, 256, "left out by configuration: \"%s\"", ctx->cfg.backends);
-		snprintf(remedy, 256, "name it in RIPC_BACKENDS, or unset that");
+		snprintf(remedy, 256, "add it to RIPC_BACKENDS, or unset RIPC_BACKENDS");
 	} else if (finding->usable && ctx->cfg.keys && !ops->is_sealable) {
 		finding->usable = 0;
-		snprintf(why, 256, "left out: what goes by it is not sealed, and there are keys: "
-			"%.160s", ctx->cfg.keys);
-		snprintf(remedy, 256, "unset RIPC_KEYS where all users of the network are trusted");
+		snprintf(why, 256, "left out: this backend does not encrypt, and this context has "
+			"keys: %.160s", ctx->cfg.keys);
+		snprintf(remedy, 256, "unset RIPC_KEYS if all users of the network are trusted");
 	} else if (finding->usable && ctx->cfg.keys && ops->mem.open &&
 			!ripc__sealed_trusts(&ctx->peers.host, ops)) {
-		snprintf(remedy, 256, "all goes by sealed datagrams: where nobody else can reach "
-			"this network, %.15s.trusted=yes lets it read and write by itself",
+		snprintf(remedy, 256, "all messages travel in encrypted datagrams; if only trusted "
+			"hosts reach this network, %.15s.trusted=yes permits RDMA reads and "
+			"writes, unencrypted",
 			ops->name);
 	}
 	return error;
@@ -899,9 +902,9 @@ static int probe_source(struct ripc_context *ctx, const struct ripc__source *nam
 		finding->usable = 0;
 		snprintf(why, 256, named->exact ? "no servers are configured" :
 			"left out by configuration (resolver.sources, store.servers)");
-		snprintf(remedy, 256, named->exact ? "where many hosts share a ZooKeeper, set "
+		snprintf(remedy, 256, named->exact ? "if the hosts share a ZooKeeper, set "
 			"RIPC_OPTIONS=store.servers=HOST:PORT;..." :
-			"name it in RIPC_OPTIONS=resolver.sources=NAME;...");
+			"add it to RIPC_OPTIONS=resolver.sources=NAME;...");
 	}
 	return error;
 }

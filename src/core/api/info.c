@@ -67,7 +67,8 @@ static const char *unreachable(int error)
 	case -EAFNOSUPPORT:
 		return "no address family in common";
 	case -EBADMSG:
-		return "its address makes no sense: is it another version of libripc?";
+		return "its address cannot be parsed; the partner may run another version of "
+			"libripc";
 	default:
 		return ripc_strerror(error);
 	}
@@ -78,11 +79,12 @@ static const char *broken(int error)
 {
 	switch (error) {
 	case -EACCES:
-		return "another user's (as of ripc_open()): set shm.uids or shm.gids on both sides";
+		return "another user's process (as of ripc_open()): set shm.uids or shm.gids on "
+			"both sides";
 	case -ECONNRESET:
-		return "the partner or the network between ended it";
+		return "the partner or the network ended the connection";
 	case -ETIMEDOUT:
-		return "nothing came back by it";
+		return "no response";
 	default:
 		return ripc_strerror(error);
 	}
@@ -98,14 +100,14 @@ static const char *why_not(struct ripc_context *ctx, const struct peer *peer, ui
 	int error;
 
 	if (!answer)
-		return "not known whether the partner has it";
+		return "unknown whether the partner has this backend";
 	if (!address)
-		return "the partner does not have it";
+		return "the partner does not have this backend";
 	error = device->ops->route.choose(device->port, address->blob, address->len, answer->host,
 		&addr);
 	if (error)
 		return unreachable(error);
-	return peer && index > peer->device ? "not as good" : "works perhaps, is tried soon";
+	return peer && index > peer->device ? "lower priority" : "not tried yet, tried soon";
 }
 
 static void add_device(struct text *text, struct ripc_context *ctx, const struct peer *peer,
@@ -116,10 +118,10 @@ static void add_device(struct text *text, struct ripc_context *ctx, const struct
 
 	if (peer && peer->left == index + 1) {
 		snprintf(why, sizeof(why), peer->why == EACCES ? "%s" :
-			"failed (%s), is tried again", broken(-peer->why));
+			"failed (%s), tried again later", broken(-peer->why));
 		add(text, name, why);
 	} else if (peer && peer->failed >> index & 1) {
-		add(text, name, "failed, is tried again");
+		add(text, name, "failed, tried again later");
 	} else {
 		add(text, name, why_not(ctx, peer, index, answer));
 	}
@@ -135,7 +137,7 @@ static void add_foreign(struct text *text, struct ripc_context *ctx, uint8_t id)
 
 		if (ctx->env.backends[i]->id != id)
 			continue;
-		add(text, known, ripc__backend_is_wanted(ctx, known) ? "cannot run here" :
+		add(text, known, ripc__backend_is_wanted(ctx, known) ? "cannot run on this host" :
 			"left out by configuration");
 		return;
 	}

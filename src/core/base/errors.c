@@ -19,72 +19,73 @@ static const struct sentence {
 	const char *text;
 } sentences[] = {
 	{0, "success"},
-	{ENOENT, "nobody has that service, or the group has no member: start it, or see "
-		"\"ripc ls\"; or the partner has ended; or no such watch, cookie, memory or "
-		"directory of keys is known"},
-	{EADDRINUSE, "the service ID is alive elsewhere: end that one (see \"ripc ls\"), or take "
-		"another ID"},
-	{EMSGSIZE, "the message is too long for the path or the receiver: send it as a long one, "
-		"or in parts, or let the receiver take more (message_max_bytes)"},
-	{ENOBUFS, "the receiver has no memory for the message: it must free what it has received, "
-		"or have a larger pool (pool_bytes)"},
-	{EAGAIN, "not now: nothing there, or too much in progress: receive, or wait for what is "
-		"under way, and try again"},
-	{ETIMEDOUT, "not in time: the partner is slow or silent, or has no room until it frees "
-		"what it has received, a firewall drops what goes to it or comes from it, or the "
-		"timeout is too short: see \"ripc ping\", or give more time"},
-	{ENOMEM, "no memory: the pool is full (free messages, or raise pool_bytes), or the system "
-		"has none, or no more threads (ulimit -u)"},
+	{ENOENT, "not found: no service has that ID (start it, or see \"ripc ls\"), or the group "
+		"has no member, or the partner has ended, or no such watch, cookie, memory or "
+		"directory of keys exists"},
+	{EADDRINUSE, "this service ID is in use: end the service that has it (see \"ripc ls\"), or "
+		"use another ID"},
+	{EMSGSIZE, "the message is too long for the path or the receiver: send a long message, or "
+		"parts, or raise the limit of the receiver (message_max_bytes)"},
+	{ENOBUFS, "the receiver has no memory for the message: it must free received messages, or "
+		"have a larger pool (pool_bytes)"},
+	{EAGAIN, "not now: no message is queued, or too many operations are in progress: receive, "
+		"or wait for operations to end, and try again"},
+	{ETIMEDOUT, "timeout: the partner is slow or does not respond, or has no room until it "
+		"frees received messages, or a firewall drops packets to or from it, or the "
+		"timeout is too short: see \"ripc ping\", or use a longer timeout"},
+	{ENOMEM, "out of memory: the pool is full (free messages, or raise pool_bytes), or the "
+		"system has no more memory, or no more threads (ulimit -u)"},
 	{E2BIG, "a struct has fields set that this libripc does not know: install the libripc "
 		"that the program was compiled with, or a newer one"},
-	{EBUSY, "in use: another thread or program is at it"},
+	{EBUSY, "in use: another thread or program uses it"},
 	{EMFILE, "too many open files in this process: raise the limit (ulimit -n)"},
 	{ENFILE, "too many open files on this host: raise fs.file-max (sysctl)"},
-	{ECONNRESET, "the partner or the network failed after all was sent, or a firewall drops it "
-		"(see \"ripc ping\"): where the outcome is unknown, ask the partner, or send "
-		"again if twice does no harm"},
-	{EHOSTUNREACH, "the partner does not answer, or no network leads to it: see "
-		"\"ripc ping\" and \"ripc doctor\""},
-	{ECANCELED, "cancelled: by ripc_cancel(), by the end of the service or of a window, or as "
-		"an ordered message before it failed: send again what is still wanted"},
-	{ESHUTDOWN, "the service is drained or closing: open another one"},
-	{EOWNERDEAD, "this context belongs to the parent process: open one after fork()"},
-	{ENODEV, "no backend can run here: see \"ripc doctor\""},
-	{EBADMSG, "the message was altered on the way"},
+	{ECONNRESET, "the partner or the network failed after the message was sent, or a firewall "
+		"drops packets (see \"ripc ping\"): if the outcome is unknown, query the partner, "
+		"or send again if a duplicate does no harm"},
+	{EHOSTUNREACH, "the partner does not respond, or no network leads to it: see \"ripc ping\" "
+		"and \"ripc doctor\""},
+	{ECANCELED, "cancelled by ripc_cancel(), by the end of the service or of a window, or "
+		"because an earlier ordered message failed: send the message again if it is still "
+		"needed"},
+	{ESHUTDOWN, "the service is drained or closing: open another service"},
+	{EOWNERDEAD, "this context belongs to the parent process: open a context after fork()"},
+	{ENODEV, "no backend can run on this host: see \"ripc doctor\""},
+	{EBADMSG, "the message was altered in transit"},
 	{EPROTONOSUPPORT, "the partner speaks another version of the protocol: "
 		"install the same libripc on both hosts"},
-	{EINVAL, "an argument is wrong (a group has no single holder to call, ping, find or "
-		"watch), or an option or a variable: the log says which of ripc_open() "
+	{EINVAL, "an argument, an option or an environment variable is invalid (a group has no "
+		"single owner to call, ping, find or watch): for ripc_open(), the log names it "
 		"(RIPC_LOG=error)"},
-	{EEXIST, "it is there already, or overlaps memory that is registered or the pool's: end "
-		"that first, or go on with it"},
-	{EALREADY, "that was done before: nothing is left to do"},
+	{EEXIST, "already exists, or overlaps registered memory or the pool: end the existing one "
+		"first, or use it"},
+	{EALREADY, "already done: no further call is needed"},
 	{EOVERFLOW, "too many references to one buffer"},
-	{EINTR, "ended early, by ripc_wake() or by a signal: call again, if there is nothing else "
-		"to do"},
+	{EINTR, "interrupted by ripc_wake() or by a signal: call again to continue"},
 	{EINPROGRESS, "not finished yet"},
-	{EACCES, "access refused: the service is another user's or has other keys (RIPC_KEYS), or "
-		"a key lacks a capability (ripc key grant) or is revoked, or a sandbox or "
-		"firewall of this host is in the way"},
-	{ENOKEY, "one of the two programs has keys, the other has none: give both keys of one "
-		"deployment (RIPC_KEYS)"},
-	{EPERM, "not permitted: a sandbox or firewall of this host is in the way"},
+	{EACCES, "access refused: the service belongs to another user or has other keys "
+		"(RIPC_KEYS), or a key lacks a capability (ripc key grant) or is revoked, or a "
+		"sandbox or firewall of this host interferes"},
+	{ENOKEY, "one of the two programs has keys, the other has none: configure keys of one "
+		"deployment for both (RIPC_KEYS)"},
+	{EPERM, "not permitted: a sandbox or firewall of this host interferes"},
 	{ENETDOWN, "the network interface that leads to the partner is down: see \"ip link\""},
 	{ENETUNREACH, "this host has no route to the partner: see \"ip route\""},
 	{EADDRNOTAVAIL, "this host has no such address"},
-	{EAFNOSUPPORT, "no kind of address in common with the partner"},
-	{ECONNREFUSED, "nobody listens there: the partner has ended, or does not admit this user"},
+	{EAFNOSUPPORT, "no address family in common with the partner"},
+	{ECONNREFUSED, "no process listens at that address: the partner has ended, or does not "
+		"admit this user"},
 	{EFBIG, "a file or shared memory would be longer than RLIMIT_FSIZE allows: raise the limit "
 		"(ulimit -f unlimited, or LimitFSIZE=infinity in systemd)"},
-	{EPROTO, "the partner breaks the protocol"},
+	{EPROTO, "the partner violates the protocol"},
 	{EUSERS, "too many processes of one user are connected"},
 	{ENOSPC, "no space: the system has no memory left for shared files, or a limit is reached: "
 		"see \"df\" of /dev/shm"},
-	{ENODATA, "nothing is known about it"},
+	{ENODATA, "no data available"},
 	{ENAMETOOLONG, "the name is too long"},
 	{ENOTSUP, "this system or device cannot do that"},
 	{ENOSYS, "this kernel cannot do that: a newer one can"},
-	{EFAULT, "a page of the memory cannot be read: give memory that is mapped and readable"},
+	{EFAULT, "a page of the memory cannot be read: pass memory that is mapped and readable"},
 	{EIO, "the system failed to read or write (input/output error)"},
 };
 

@@ -404,7 +404,7 @@ static int use(struct ripc_context *ctx, int error, struct key_dir *found, char 
 {
 	error = error ? error : ripc__seal_renew(ctx, found, why);
 	if (error)
-		ripc__log(ctx, RIPC_LOG_WARN, "keys: nothing is changed: %s", why);
+		ripc__log(ctx, RIPC_LOG_WARN, "keys: not reloaded: %s", why);
 	return error;
 }
 
@@ -458,15 +458,15 @@ void ripc__reread_begin(struct ripc_context *ctx)
 		return;
 	}
 	if (ctx->loop.reread.runs && !ctx->loop.reread.ended) {
-		ripc__log(ctx, RIPC_LOG_WARN, "keys: %s: the file system has not answered for a "
-			"minute: nothing is changed until it does", ctx->cfg.keys);
+		ripc__log(ctx, RIPC_LOG_WARN, "keys: %s: the file system has not responded for a "
+			"minute: the keys stay as they are until it does", ctx->cfg.keys);
 		return;
 	}
 	ripc__reread_end(ctx);
 	error = ripc__thread_make(&ctx->loop.reread.thread, reread_main, ctx);
 	ctx->loop.reread.runs = error == 0;
 	if (error)
-		ripc__log(ctx, RIPC_LOG_WARN, "keys: %s is not read: no thread can be made: %s",
+		ripc__log(ctx, RIPC_LOG_WARN, "keys: %s is not read: no thread can be created: %s",
 			ctx->cfg.keys, strerror(error));
 }
 

@@ -149,8 +149,8 @@ int ripc__thread_start(struct ripc_context *ctx)
 	ctx->loop.thread_runs = error == 0;
 	/* There are no more threads for this user or cgroup: no memory, as far as callers go. */
 	if (error)
-		ripc__log(ctx, RIPC_LOG_ERROR, "no thread can be made: %s (ulimit -u, or pids.max "
-			"of the cgroup)", strerror(error));
+		ripc__log(ctx, RIPC_LOG_ERROR, "no thread can be created: %s (ulimit -u, or "
+			"pids.max of the cgroup)", strerror(error));
 	return error == EAGAIN ? -ENOMEM : -error;
 }
 

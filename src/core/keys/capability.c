@@ -63,14 +63,14 @@ static void say_refused(struct sealed_net *net, const struct member *member,
 
 	ripc__hex_write(key, member->key, 32);
 	if (!n) {
-		snprintf(text, sizeof(text), "is refused: it has no capabilities: \"ripc key "
-			"grant\" makes some, for its key %s", key);
+		snprintf(text, sizeof(text), "is refused: it has no capabilities; \"ripc key "
+			"grant\" makes capabilities for its key %s", key);
 		ripc__seal_say(net, from, text);
 		return;
 	}
-	snprintf(text, sizeof(text), "is refused: none of its %u capabilities counts (%u expired, "
-		"%u of another key, %u not signed by our authority): \"ripc key grant\" makes new "
-		"ones, for its key %s",
+	snprintf(text, sizeof(text), "is refused: none of its %u capabilities is valid (%u "
+		"expired, %u of another key, %u not signed by our authority): \"ripc key grant\" "
+		"makes new ones for its key %s",
 		n, faults->expired, faults->of_another, faults->unsigned_, key);
 	ripc__seal_say(net, from, text);
 }
@@ -90,9 +90,9 @@ int ripc__grants_own(struct seal *seal, const struct key_dir *dir)
 	seal->rights = rights;
 	faulty = faults.expired + faults.of_another + faults.unsigned_;
 	if (faulty > seal->n_faulty)
-		ripc__log(seal->ctx, RIPC_LOG_WARN, "keys: %u of our %u capabilities do not count "
+		ripc__log(seal->ctx, RIPC_LOG_WARN, "keys: %u of our %u capabilities are not valid "
 			"(%u expired, %u of another key, %u not signed by our authority): \"ripc "
-			"key show\" tells which, \"ripc key grant\" makes new ones", faulty, n,
+			"key show\" lists them, \"ripc key grant\" makes new ones", faulty, n,
 			faults.expired, faults.of_another, faults.unsigned_);
 	seal->n_faulty = faulty;
 	return 0;
@@ -216,19 +216,19 @@ const char *ripc__grants_lack(const struct seal *seal, const struct member *memb
 		uint64_t to)
 {
 	if (!member->is_admitted)
-		return "has shown no capability";
+		return "has presented no capability";
 	if (!seal->dir.has_authority)
 		return NULL;
 	if (!may_be(seal, member, to))
 		return "may not be that service: its key lacks the capability (ripc key grant "
 			"--be)";
 	if (!ripc__grants_are_ours(seal, from))
-		return "is not written to, as our key may not be the sending service: it lacks the "
-			"capability (ripc key grant --be)";
+		return "receives nothing from us: our key lacks the capability to be the sending "
+			"service (ripc key grant --be)";
 	if (!is_private_of(seal, member, to) &&
 			!may(seal, &seal->rights, CAPABILITY_SEND, to))
-		return "is not written to, as our key lacks the capability to (ripc key grant "
-			"--send)";
+		return "receives nothing from us: our key lacks the capability to send to it (ripc "
+			"key grant --send)";
 	return NULL;
 }
 

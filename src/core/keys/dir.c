@@ -66,7 +66,7 @@ static int status_check(const char *path, const struct stat *status, bool secret
 			"(Kubernetes: defaultMode, fsGroup)", path, mode,
 			(unsigned int)status->st_gid);
 	else
-		snprintf(why, KEY_WHY, "%.160s can be written by others (mode %04o): chmod go-w it",
+		snprintf(why, KEY_WHY, "%.160s is writable by others (mode %04o): chmod go-w it",
 			path, mode);
 	return -EACCES;
 }
@@ -103,7 +103,7 @@ static int read_all(int fd, const char *path, char *text, char why[KEY_WHY])
 		more = more < 0 ? 1 : more;
 	}
 	if (n == (ssize_t)FILE_MAX) {
-		snprintf(why, KEY_WHY, "%.160s is no file of keys: it has 8 KiB and more", path);
+		snprintf(why, KEY_WHY, "%.160s is not a file of keys: it has 8 KiB or more", path);
 		return -EINVAL;
 	}
 	return (int)n;
@@ -119,7 +119,7 @@ static int file_read(const char *path, bool secret, char *text, char why[KEY_WHY
 	if (fd < 0)
 		return open_error(path, why);
 	if (fstat(fd, &status) || !S_ISREG(status.st_mode)) {
-		snprintf(why, KEY_WHY, "%.160s is no file", path);
+		snprintf(why, KEY_WHY, "%.160s is not a regular file", path);
 		n = -EINVAL;
 	} else {
 		n = status_check(path, &status, secret, why);
@@ -146,8 +146,8 @@ int ripc__key_file_read(const char *dir, const char *name, bool secret, uint8_t 
 	n = n ? n : file_read(path, secret, text, why);
 	if (n >= 0 && ((n != 64 && !(n == 65 && text[64] == '\n')) ||
 			!ripc__hex_read(text, key, 32))) {
-		snprintf(why, KEY_WHY, "%.110s is not one line of 64 hexadecimal digits: put "
-			"it back as it was, or make new keys (ripc key new)", path);
+		snprintf(why, KEY_WHY, "%.110s is not one line of 64 hexadecimal digits: restore "
+			"it, or make new keys (ripc key new)", path);
 		n = -EINVAL;
 	}
 	explicit_bzero(text, sizeof(text));
@@ -205,8 +205,8 @@ static int capabilities_read(const char *path, struct key_dir *dir, char why[KEY
 	if (n < 0)
 		return n;
 	if (ripc__capabilities_parse(text, dir, &line) || memchr(text, 0, (size_t)n)) {
-		snprintf(why, KEY_WHY, "%.140s, line %u: no capability as ripc key grant prints "
-			"it, or more than %u", file, line, CAPABILITIES_MAX);
+		snprintf(why, KEY_WHY, "%.140s, line %u: not a capability as printed by ripc key "
+			"grant, or more than %u", file, line, CAPABILITIES_MAX);
 		return -EINVAL;
 	}
 	return 0;
@@ -226,12 +226,12 @@ int ripc__key_dir_revoked(const char *path, struct key_dir *dir, uint32_t room, 
 		at += len + (at[len] == '\n');
 	}
 	if (!is_formed) {
-		snprintf(why, KEY_WHY, "%.140s has a line that is no public key, or more than %u",
-			file, REVOKED_MAX);
+		snprintf(why, KEY_WHY, "%.140s has a line that is not a public key, or more than "
+			"%u", file, REVOKED_MAX);
 		return -EINVAL;
 	}
 	if (n >= 0 && ((uint32_t)n + room >= FILE_MAX || (room && dir->n_revoked == REVOKED_MAX))) {
-		snprintf(why, KEY_WHY, "%.140s is full: take out keys whose capabilities have "
+		snprintf(why, KEY_WHY, "%.140s is full: remove keys whose capabilities have "
 			"expired", file);
 		return -ENOSPC;
 	}
@@ -291,12 +291,12 @@ static int dir_check(const char *path, char why[KEY_WHY])
 
 	if (stat(path, &status)) {
 		error = -errno;
-		snprintf(why, KEY_WHY, "%.120s: %s: put it back, or, where there was none, make it "
+		snprintf(why, KEY_WHY, "%.120s: %s: restore it, or, if it never existed, make it "
 			"by ripc key new", path, strerror(errno));
 		return error;
 	}
 	if (!S_ISDIR(status.st_mode)) {
-		snprintf(why, KEY_WHY, "%.160s is no directory: ripc key new makes one", path);
+		snprintf(why, KEY_WHY, "%.160s is not a directory: ripc key new makes one", path);
 		return -ENOTDIR;
 	}
 	return ripc__key_dir_judge(path, &status, why);
@@ -319,7 +319,7 @@ int ripc__key_dir_read(const char *path, struct cipher_box *box, struct key_dir 
 	error = error ? error : capabilities_read(path, &found, why);
 	error = error ? error : ripc__key_dir_revoked(path, &found, 0, why);
 	if (!error && box && box->ops->dh_public(box->lib, found.own.secret, found.own.public)) {
-		snprintf(why, KEY_WHY, "%.150s/private is no key", path);
+		snprintf(why, KEY_WHY, "%.150s/private is not a key", path);
 		error = -EINVAL;
 	}
 	if (!error)

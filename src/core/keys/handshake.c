@@ -335,8 +335,8 @@ static int reply_judge(struct sealed_net *net, struct member *member, const uint
 	if (says->context != member->context)
 		return -ECONNRESET; /* another one lives there now */
 	if (says->is_refused) {
-		ripc__seal_say(net, from, "refuses us: none of our capabilities counts there, or "
-			"our key is revoked: see \"ripc key show\", and ask who grants them "
+		ripc__seal_say(net, from, "refuses us: none of our capabilities is valid there, or "
+			"our key is revoked: see \"ripc key show\", and have new ones granted "
 			"(ripc key grant)");
 		return -EACCES;
 	}
@@ -678,8 +678,8 @@ const struct member *ripc__handshake_input(struct sealed_net *net, uint8_t *byte
 	}
 	if (!is_ours(seal, bytes, len)) {
 		seal->ctx->stats.drop_token++;
-		ripc__seal_say(net, from, "has keys of another deployment, or what it sends is "
-			"altered or forged: dropped; the file \"secret\" must be the same");
+		ripc__seal_say(net, from, "has keys of another deployment, or its packets are "
+			"altered or forged: dropped; both need the same file \"secret\"");
 		return NULL;
 	}
 	if (bytes[1] == SEALED_INIT)

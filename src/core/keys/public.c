@@ -46,7 +46,7 @@ struct place {
 static int fail_at(const struct place *place, const char *name, int error)
 {
 	snprintf(place->why, RIPC_KEYS_WHY, "%.140s/%s: %s", place->dir, name,
-		error == -EEXIST ? "there is one already" : strerror(-error));
+		error == -EEXIST ? "already exists" : strerror(-error));
 	return error;
 }
 
@@ -156,7 +156,7 @@ static int draw(uint8_t key[32], char *why)
 {
 	if (getrandom(key, 32, 0) == 32)
 		return 0;
-	snprintf(why, RIPC_KEYS_WHY, "the system gives no random numbers");
+	snprintf(why, RIPC_KEYS_WHY, "the system provides no random numbers");
 	return -EIO;
 }
 
@@ -229,7 +229,7 @@ static int all_write(struct cipher_box *box, const struct place *place, const ch
 	int error = is_there(place, "secret") ? -EEXIST : 0;
 
 	if (error) {
-		snprintf(place->why, RIPC_KEYS_WHY, "%.160s: there are keys already", place->dir);
+		snprintf(place->why, RIPC_KEYS_WHY, "%.160s: has keys already", place->dir);
 		return error;
 	}
 	error = pair_write(box, place);
@@ -283,8 +283,8 @@ int ripc_keys_grant(const char *dir, const struct ripc_grant *grant, char *text,
 	capability = (struct capability){.what = (uint8_t)own.what, .id = own.id,
 		.until_s = own.until_s};
 	if (strlen(own.key) != 64 || !ripc__hex_read(own.key, capability.holder, 32)) {
-		snprintf(why, RIPC_KEYS_WHY, "the holder's key is not 64 hexadecimal digits, "
-			"as its file \"public\" has them");
+		snprintf(why, RIPC_KEYS_WHY, "the key is not 64 hexadecimal digits, as in the file "
+			"\"public\" of its owner");
 		return -EINVAL;
 	}
 	error = crypto_open(&box, why);
@@ -294,8 +294,8 @@ int ripc_keys_grant(const char *dir, const struct ripc_grant *grant, char *text,
 		error = ripc__capability_sign(&box, secret, bytes);
 	}
 	if (error == -ENOENT)
-		snprintf(why, RIPC_KEYS_WHY, "%.110s is no directory of an authority, which "
-			"grants capabilities: name that, or make one by ripc key new --authority",
+		snprintf(why, RIPC_KEYS_WHY, "%.110s is not the directory of an authority, which "
+			"grants capabilities: name one, or make one by ripc key new --authority",
 			dir);
 	explicit_bzero(secret, sizeof(secret));
 	if (!error)
@@ -319,7 +319,7 @@ static int rotate_begin(const struct place *place)
 
 	if (!error && (is_there(place, "secret.next") || is_there(place, "secret.old")))
 		error = say(place, -EEXIST, "the secret is being replaced already: ripc key show "
-			"tells which step is next");
+			"names the next step");
 	error = error ? error : draw(key, place->why);
 	error = error ? error : key_write(place, "secret.next", 0600, key);
 	explicit_bzero(key, sizeof(key));
@@ -355,7 +355,7 @@ static int rotate_use(const struct place *place)
 		return used_already(place);
 	if (error == -ENOENT)
 		return say(place, error, "there is no next secret: make it by ripc key rotate "
-			"begin, or copy secret.next from the host where that was done");
+			"begin, or copy secret.next from the host where you made it");
 	error = error ? error : ripc__key_file_read(place->dir, "secret", true, now, place->why);
 	error = error ? error : secret_replace(place, now, next);
 	explicit_bzero(now, sizeof(now));
@@ -368,8 +368,8 @@ static int rotate_end(const struct place *place)
 	if (!is_there(place, "secret.next") && !is_there(place, "secret.old"))
 		return say(place, -EALREADY, "no secret is being replaced: nothing is changed");
 	if (is_there(place, "secret.next"))
-		return say(place, -EBUSY, "the next secret is not used yet: first, on all hosts, "
-			"ripc key rotate use");
+		return say(place, -EBUSY, "the next secret is not in use yet: run ripc key rotate "
+			"use on all hosts first");
 	if (unlinkat(place->at, "secret.old", 0) || fsync(place->at))
 		return fail_at(place, "secret.old", -errno);
 	return 0;
@@ -454,8 +454,8 @@ int ripc_keys_revoke(const char *dir, const char *key, char *why)
 	if (!dir || !key || !why)
 		return -EINVAL;
 	if (strlen(key) != 64 || !ripc__hex_read(key, bytes, 32)) {
-		snprintf(why, RIPC_KEYS_WHY, "the key is not 64 hexadecimal digits, as the file "
-			"\"public\" of its holder has them");
+		snprintf(why, RIPC_KEYS_WHY, "the key is not 64 hexadecimal digits, as in the file "
+			"\"public\" of its owner");
 		return -EINVAL;
 	}
 	error = crypto_open(&box, why);
@@ -499,11 +499,11 @@ static const char *state_of(struct showing *showing, const uint8_t bytes[CAPABIL
 		const struct capability *capability)
 {
 	if (!ripc__is_equal(capability->holder, showing->dir.own.public, 32))
-		return "of no use: it is for another key";
+		return "invalid: granted to another key";
 	if (!showing->dir.has_authority)
-		return "of no use: there is no authority";
+		return "invalid: there is no authority";
 	if (ripc__capability_verify(&showing->box, showing->dir.authority, bytes))
-		return "of no use: our authority has not signed it";
+		return "invalid: not signed by our authority";
 	return capability->until_s <= (uint64_t)time(NULL) ? "EXPIRED" : "valid";
 }
 
@@ -542,26 +542,25 @@ static void show(struct showing *showing)
 	}
 	if (showing->dir.n_secrets > 1)
 		line_add(showing, showing->dir.has_next ?
-			"rotation: begun: secret.next is let in, too; when all hosts have it: "
-			"ripc key rotate use" :
-			"rotation: in use: secret.old is let in, too; when all hosts use the new "
-			"one: ripc key rotate end");
+			"rotation: begun; secret.next is accepted, too. When all hosts have it, "
+			"run ripc key rotate use" :
+			"rotation: in use; secret.old is accepted, too. When all hosts use the new "
+			"secret, run ripc key rotate end");
 	for (uint32_t i = 0; i < showing->dir.n_revoked; i++) {
 		strcpy(text, "revoked ");
 		ripc__hex_write(text + 8, showing->dir.revoked[i], 32);
 		line_add(showing, text);
 	}
 	if (!showing->dir.has_authority) {
-		line_add(showing, "no authority: whoever has the secret may be any "
-			"service and send to any");
+		line_add(showing, "no authority: every program with the secret may be any service "
+			"and send to any");
 		return;
 	}
 	strcpy(text, "authority ");
 	ripc__hex_write(text + 10, showing->dir.authority, 32);
 	line_add(showing, text);
 	if (!showing->dir.n_capabilities)
-		line_add(showing, "no capability: others refuse this key: "
-			"ripc key grant");
+		line_add(showing, "no capability: others refuse this key; see ripc key grant");
 	for (uint32_t i = 0; i < showing->dir.n_capabilities; i++)
 		show_capability(showing, showing->dir.capabilities[i]);
 }
@@ -583,7 +582,7 @@ int ripc_keys_show(const char *dir, int (*line)(void *arg, const char *text), vo
 	ripc__box_close(&showing.box);
 	if (!error && showing.lost) {
 		error = -ENOMEM;
-		snprintf(why, RIPC_KEYS_WHY, "there is no memory");
+		snprintf(why, RIPC_KEYS_WHY, "out of memory");
 	}
 	for (size_t at = 0; !error && !ended && at < showing.len;
 			at += strlen(showing.lines + at) + 1)

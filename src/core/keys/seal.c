@@ -64,8 +64,8 @@ static int dir_open(struct seal *seal)
 	}
 	if (found.n_capabilities && !found.has_authority)
 		ripc__log(ctx, RIPC_LOG_WARN, "keys: %s has capabilities, but no file "
-			"\"authority\": whoever has the secret may be any service and send to any: "
-			"copy the file from another host", ctx->cfg.keys);
+			"\"authority\": every program with the secret may be any service and send "
+			"to any; copy the file from another host", ctx->cfg.keys);
 	error = dir_use(seal, &found);
 	ripc__key_dir_wipe(&found);
 	return error;
@@ -107,8 +107,9 @@ static void members_review(struct seal *seal, struct list *members, bool shows_m
 /* Another key is for another context, and so are the capabilities that came with it. */
 static void own_differs(const struct seal *seal, struct key_dir *found)
 {
-	ripc__log(seal->ctx, RIPC_LOG_WARN, "keys: %s/private is another one: contexts that are "
-		"opened from now on use it; this one keeps its own", seal->ctx->cfg.keys);
+	ripc__log(seal->ctx, RIPC_LOG_WARN, "keys: %s/private has changed: contexts that are "
+		"opened from now on use the new key; this context keeps its "
+		"own", seal->ctx->cfg.keys);
 	found->n_capabilities = seal->dir.n_capabilities;
 	memcpy(found->capabilities, seal->dir.capabilities, sizeof(found->capabilities));
 }
@@ -126,7 +127,7 @@ static int authority_check(const struct seal *seal, const struct key_dir *found,
 {
 	if (found->has_authority || !seal->dir.has_authority)
 		return 0;
-	snprintf(why, KEY_WHY, "%.100s/authority has vanished: bring it back; to be without an "
+	snprintf(why, KEY_WHY, "%.100s/authority is missing: restore it; to run without an "
 		"authority, restart the program", seal->ctx->cfg.keys);
 	return -ENOENT;
 }
@@ -152,7 +153,7 @@ int ripc__seal_renew(struct ripc_context *ctx, struct key_dir *found, char *why)
 		members_review(seal, &seal->used, shows_more);
 		ripc__handshakes_renew(seal);
 		rights_review(seal);
-		ripc__log(ctx, RIPC_LOG_INFO, "keys: %s has changed, and is in use",
+		ripc__log(ctx, RIPC_LOG_INFO, "keys: %s has changed and was reloaded",
 			ctx->cfg.keys);
 	}
 	return error;
@@ -173,7 +174,7 @@ static void look(void *owner, struct ripc__timer *timer)
 static int crypto_open(struct seal *seal)
 {
 	struct ripc_context *ctx = seal->ctx;
-	char why[256] = "there is none", remedy[256] = "";
+	char why[256] = "not found", remedy[256] = "";
 	const struct ripc__crypto *ops = ctx->env.crypto ? ctx->env.crypto(why, remedy) : NULL;
 
 	if (ops)
@@ -302,7 +303,8 @@ int ripc__sealed_lets_out(struct seal *seal, const void *route, uint64_t from, u
 		return 0;
 	member->lacks = true;
 	if (may_say(seal, member))
-		ripc__log(seal->ctx, RIPC_LOG_WARN, "keys: who answers for service %#llx %s",
+		ripc__log(seal->ctx, RIPC_LOG_WARN, "keys: the program that responds for service "
+			"%#llx %s",
 			(unsigned long long)to, lacks);
 	return -EACCES;
 }
@@ -455,12 +457,13 @@ void ripc__sealed_stranger(struct ripc_context *ctx, uint64_t id, const uint8_t 
 		return;
 	host_text(host, at);
 	if (asks)
-		ripc__log(ctx, RIPC_LOG_WARN, "keys: a program %s at %s asks for service %#llx: it "
-			"is refused, as this one has %s: give both the same (RIPC_KEYS)",
-			ctx->seal ? "without keys, or with others," : "with keys", at,
+		ripc__log(ctx, RIPC_LOG_WARN, "keys: a program %s at %s queried service %#llx: "
+			"refused, because this program has %s: give both the same keys (RIPC_KEYS)",
+			ctx->seal ? "without keys, or with other keys," : "with keys", at,
 			(unsigned long long)id, ctx->seal ? "keys" : "none");
 	else
-		ripc__log(ctx, RIPC_LOG_WARN, "keys: service %#llx at %s %s: not used: give both "
+		ripc__log(ctx, RIPC_LOG_WARN, "keys: service %#llx at %s %s: not used; give both "
 			"programs the same keys (RIPC_KEYS)", (unsigned long long)id, at,
-			ctx->seal ? "has no keys, or others" : "has keys, and this program none");
+			ctx->seal ? "has no keys, or other keys" :
+			"has keys, and this program has none");
 }

@@ -465,8 +465,8 @@ static bool datagram_input(struct sealed_net *net, struct ripc__event *event,
 {
 	if (event->len < SEALED_HEADER || event->data[0] != SEALED_MAGIC) {
 		net->seal->ctx->stats.drop_malformed++;
-		ripc__seal_say(net, event->from, "sends without keys: refused; give that program "
-			"keys, too (RIPC_KEYS)");
+		ripc__seal_say(net, event->from, "sends without keys: refused; configure keys for "
+			"that program, too (RIPC_KEYS)");
 		return false;
 	}
 	if (event->data[1] == SEALED_DATA)

@@ -509,9 +509,9 @@ void ripc__partner_say_unheard(const struct partner *partner)
 	if (!partner->peer || partner->state != PARTNER_HELLO || partner->peer->opening ||
 			!ripc__bucket_take(&ctx->partners.words, ctx->now_us))
 		return;
-	ripc__log(ctx, RIPC_LOG_WARN, "service %#llx was found, but nothing comes back from it by "
-		"%s: a firewall drops what goes there or comes from there, or its process is "
-		"stopped (see \"ripc ping\")", (unsigned long long)partner->id,
+	ripc__log(ctx, RIPC_LOG_WARN, "service %#llx was found, but does not respond over %s: a "
+		"firewall drops packets to or from it, or its process is stopped (see \"ripc "
+		"ping\")", (unsigned long long)partner->id,
 		ripc__peer_device(ctx, partner->peer)->ops->name);
 }
 

@@ -563,7 +563,7 @@ void ripc__route_answered(struct partner *partner, const struct ripc__answer *an
 	} while (error);
 	peer->failed |= refusing;
 	if (device != old)
-		ripc__log(ctx, RIPC_LOG_INFO, "service 0x%llx: %s failed, goes on by %s: %s",
+		ripc__log(ctx, RIPC_LOG_INFO, "service 0x%llx: %s failed, continues over %s: %s",
 			(unsigned long long)partner->id, old->ops->name, device->ops->name,
 			ripc_strerror(-peer->why));
 	go_on(partner);

@@ -16,8 +16,8 @@ static int device_open(struct ripc_context *ctx, const struct ripc__backend *nam
 	int error = -ENOMEM;
 
 	if (!ops) {
-		ripc__log(ctx, RIPC_LOG_INFO, "backend %s is left out: it cannot be sealed, and "
-			"this context has keys", named->name);
+		ripc__log(ctx, RIPC_LOG_INFO, "backend %s is left out: it cannot encrypt, and this "
+			"context has keys", named->name);
 		return -ENODEV;
 	}
 	*device = (struct device){.ops = ops, .many_fd = -1};
@@ -177,6 +177,7 @@ int ripc__devices_open(struct ripc_context *ctx)
 	ripc__devices_close(ctx);
 	if (error == -EINVAL || is_lack(error))
 		return error;
-	ripc__log(ctx, RIPC_LOG_ERROR, "no backend can run here: \"ripc doctor\" says why");
+	ripc__log(ctx, RIPC_LOG_ERROR, "no backend can run on this host: \"ripc doctor\" reports "
+		"why");
 	return -ENODEV;
 }

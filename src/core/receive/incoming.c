@@ -422,10 +422,10 @@ static void say_memory(const struct partner *partner, uint64_t total,
 		const struct ripc__pool_stats *pool)
 {
 	ripc__log(partner->service->ctx, RIPC_LOG_WARN, "no room for a message of %llu bytes from "
-		"service %016llx: the pool may take at most %llu bytes, has taken %llu, and "
-		"%llu of these are in use by buffers and messages that were not freed. Where the "
-		"limit is too low, free them sooner or raise pool_bytes; where the pool is far "
-		"below it, the system has given no more. Its sender keeps it until its deadline",
+		"service %016llx: the limit of the pool is %llu bytes, its size %llu, and %llu of "
+		"these are in use by buffers and messages that were not freed. If the limit is too "
+		"low, free them sooner or raise pool_bytes; if the pool is far below its limit, "
+		"the system has no more memory. The sender keeps the message until its deadline",
 		(unsigned long long)total, (unsigned long long)partner->id,
 		(unsigned long long)pool->limit, (unsigned long long)pool->taken,
 		(unsigned long long)pool->used);

@@ -353,8 +353,9 @@ static int choose_named(const struct ripc__host *host, const struct ripc__source
 		const struct ripc__source *source = find(all, at, len);
 
 		if (!source || n == max) {
-			host->log(host->arg, RIPC_LOG_ERROR, "option resolver.sources: there is no "
-				"\"%.*s\" in \"%.80s\"; there are local, store, multicast, static",
+			host->log(host->arg, RIPC_LOG_ERROR, "option resolver.sources: unknown "
+				"\"%.*s\" in \"%.80s\"; known sources: local, store, multicast, "
+				"static",
 				(int)(len < 40 ? len : 40), at, text);
 			return -EINVAL;
 		}

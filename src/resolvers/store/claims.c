@@ -38,7 +38,7 @@ static void say_acl(struct store *store, const struct claim *claim)
 	store->refused_logged = true;
 	ripc__path_make(store, path, claim->id, claim->private_id);
 	host->log(host->arg, RIPC_LOG_ERROR, "store: writing %.120s is refused: set store.auth to "
-		"what those who registered before have, or take another store.cluster", path);
+		"that of the programs that registered before, or use another store.cluster", path);
 }
 
 static void claim_tell(struct store *store, struct claim *claim, int status,

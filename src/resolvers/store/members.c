@@ -424,7 +424,7 @@ static void say_refused(struct store *store, const struct joined *joined)
 	store->refused_logged = true;
 	ripc__path_group(store, path, joined->group, joined->incarnation);
 	host->log(host->arg, RIPC_LOG_ERROR, "store: writing %.120s is refused: set store.auth to "
-		"what those who joined before have, or take another store.cluster", path);
+		"that of the programs that joined before, or use another store.cluster", path);
 }
 
 static void join_made(int rc, const char *value, const void *data)

@@ -162,7 +162,7 @@ static void connected(struct store *store)
 	memset(store->made, 0, sizeof(store->made));
 	memset(store->tops_made, 0, sizeof(store->tops_made));
 	if (was_away)
-		host->log(host->arg, RIPC_LOG_WARN, "store: %.100s answers again", store->servers);
+		host->log(host->arg, RIPC_LOG_WARN, "store: %.100s responds again", store->servers);
 	store->began(store);
 }
 
@@ -320,7 +320,8 @@ static void say_away(struct store *store, uint64_t now_us)
 	ripc__claims_delayed(store);
 	if (!store->away_logged)
 		host->log(host->arg, RIPC_LOG_WARN,
-			"store: no ZooKeeper server answers at %.100s; trying on", store->servers);
+			"store: no ZooKeeper server responds at %.100s; still "
+			"trying", store->servers);
 	store->away_logged = true;
 }
 

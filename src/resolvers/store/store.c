@@ -263,9 +263,9 @@ static void say_unprotected(const char *servers, char remedy[256])
 	size_t len = strlen(remedy);
 
 	if (!ripc__servers_are_here(servers))
-		snprintf(remedy + len, 256 - len, "%sits connection is not protected: whoever can "
-			"alter it can end this process, even one with keys: tunnel it (stunnel: "
-			"docs/security.md)", len ? "; " : "");
+		snprintf(remedy + len, 256 - len, "%sthe connection is not protected: an attacker "
+			"who can alter its packets can end this process, even one with keys; use a "
+			"tunnel (stunnel: docs/security.md)", len ? "; " : "");
 }
 
 static int store_probe(const struct ripc__host *host, char why[256], char remedy[256])
@@ -275,7 +275,7 @@ static int store_probe(const struct ripc__host *host, char why[256], char remedy
 
 	remedy[0] = '\0';
 	if (error) {
-		snprintf(why, 256, "%s", error == -EINVAL ? "an option cannot be understood" :
+		snprintf(why, 256, "%s", error == -EINVAL ? "an option is invalid" :
 			strerror(-error));
 		ripc__remedy(error, "correct store.servers (host:port;...), store.cluster, "
 			"store.session_ms or store.auth in RIPC_OPTIONS", remedy);
@@ -289,9 +289,9 @@ static int store_probe(const struct ripc__host *host, char why[256], char remedy
 			zoo_recv_timeout(store->zh));
 	} else {
 		error = -EHOSTUNREACH;
-		snprintf(why, 256, "no ZooKeeper server answers at %.150s", store->servers);
+		snprintf(why, 256, "no ZooKeeper server responds at %.150s", store->servers);
 		snprintf(remedy, 256, "start one (docs/discovery.md), correct store.servers, or "
-			"see whether a firewall is in the way");
+			"check for a firewall");
 	}
 	say_unprotected(store->servers, remedy);
 	store_close(store);

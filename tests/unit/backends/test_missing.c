@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What stands for a backend that was not built: it says so, and how new its library must be. */
+/*
+ * The stand-in for a backend that was not built: it reports that, and how new its library must be.
+ */
 #include <errno.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What ripc-bench makes of messages and of runs, whoever exchanges them. */
+/* The evaluation of messages and runs by ripc-bench, for any peer. */
 #include <errno.h>
 #include <string.h>
 
@@ -56,7 +56,7 @@ START_TEST(bench_put__leaves_untouched_what_is_measured)
 }
 END_TEST
 
-/* What a run of so many messages brought and cost. */
+/* The results and costs of a run of n messages. */
 static void add_run(struct bench_series *series, unsigned int peer, uint64_t pair, double cost,
 	uint64_t messages)
 {

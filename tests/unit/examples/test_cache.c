@@ -61,7 +61,7 @@ static void world_close(void)
 	ck_assert_int_eq(rmdir(world.dir), 0);
 }
 
-/* Whatever the clock of the file system is like, each change has its own time. */
+/* With any clock of the file system, each change has its own time. */
 static void fill(int i, size_t at, size_t len, uint8_t byte)
 {
 	static uint8_t bytes[MIB];
@@ -140,13 +140,15 @@ START_TEST(get__when_asked_for_again)
 	ck_assert_int_eq(ripc_buf_free(world.ctx, data), 0);
 	data = get(1, 1);
 	cache_close(&world.cache);
-	check_bytes(data, len, 1); /* who was given it keeps it */
+	check_bytes(data, len, 1); /* a client that was given the file keeps it */
 	ck_assert_int_eq(ripc_buf_free(world.ctx, data), 0);
 	world_close();
 }
 END_TEST
 
-/* It changes when it was kept, or (_i & 1) while it is read: the next time it is read anew. */
+/*
+ * The file changes when it was kept, or (_i & 1) while it is read: the next time it is read anew.
+ */
 START_TEST(get__changed)
 {
 	uint8_t *data;
@@ -180,7 +182,7 @@ START_TEST(get__changed)
 }
 END_TEST
 
-/* It may change once more within a tick of the file system's clock. */
+/* The file may change once more within a tick of the file system's clock. */
 START_TEST(get__changed_lately)
 {
 	struct stat status;
@@ -220,7 +222,7 @@ START_TEST(get__least_recently_used_goes)
 }
 END_TEST
 
-/* Who goes through many files once does not drive out what is used. */
+/* A client that reads many files once does not drive out used ones. */
 START_TEST(get__many_once)
 {
 	world_open(16 * MIB);

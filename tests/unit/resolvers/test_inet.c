@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the resolver sources for networks share, with a kernel that says what it likes: senders that
- * cannot be, no packet info or a strange one, and sending that fails; over IPv4 and IPv6.
+ * The common part of the resolver sources for networks, with a kernel that returns anything:
+ * senders that cannot be, no packet info or a strange one, and sending that fails; over IPv4 and
+ * IPv6.
  */
 #include <limits.h>
 #include <stddef.h>
@@ -12,13 +13,13 @@
 
 #define ANYWHERE 7 /* a descriptor that the wrapped calls do not look at */
 
-/* What the wrapped calls say (see meson.build). */
+/* The results of the wrapped calls (see meson.build). */
 static struct {
 	struct sockaddr_in from;
 	struct sockaddr_in6 from6; /* instead, where it has a family */
 	socklen_t from_len;
 	size_t len;
-	int n;               /* so many datagrams are there, then none */
+	int n;               /* number of datagrams, then none */
 	int errors;          /* of the receives before them */
 	int error;
 	uint32_t sent_to;    /* 0: without packet info */

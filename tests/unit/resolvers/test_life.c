@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who lives on this host: what is told of processes that end, in whatever way, and what is not. */
+/* Liveness on this host: the reported and unreported ends of processes. */
 #include <endian.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -102,7 +102,7 @@ static void side_await_told(struct side *side)
 	ck_assert_uint_eq(side->n_told, 1);
 }
 
-/* What the other process does until it is killed: 'w' watches, 'u' no more, 'f' forks a child
+/* The commands to the other process until it is killed: 'w' watches, 'u' no more, 'f' forks a child
  * that keeps all it has. Each is answered. */
 static _Noreturn void other_main(int fd, uint64_t own, uint64_t whom)
 {
@@ -191,7 +191,8 @@ START_TEST(life__end_is_told)
 	struct other other;
 
 	side_open(&side, context_of(5));
-	other_start(&other, _i ? 4 : 6, context_of(5)); /* who connects to us, and who does not */
+	/* with a process that connects to us, and one that does not */
+	other_start(&other, _i ? 4 : 6, context_of(5));
 	ripc__life_watch(&side.life, other.context);
 	side_await_lock(&side, &other);
 	ck_assert_uint_eq(side.life.n_links, 1);
@@ -254,7 +255,7 @@ START_TEST(life__end_before_the_first_word)
 }
 END_TEST
 
-/* Both have connected: one connection stays, and tells. */
+/* Both processes have connected: one connection stays, and reports the end. */
 START_TEST(life__both_connect)
 {
 	static struct side side;
@@ -299,7 +300,10 @@ START_TEST(life__forked_child_keeps_the_connection)
 }
 END_TEST
 
-/* Nor had it shown its lock: the process that listened is over, dead and not reaped yet, too. */
+/*
+ * The process had not shown its lock, either: the one that listened is over, dead and not reaped
+ * yet, too.
+ */
 START_TEST(life__forked_child_keeps_who_showed_no_lock)
 {
 	static struct side side;
@@ -417,7 +421,10 @@ static void raw_send(int fd, const void *bytes, size_t len, int descriptor)
 	(void)sendmsg(fd, &message, MSG_NOSIGNAL);
 }
 
-/* Who says nonsense, or gives us our own lock, is not connected, and the lock is still held. */
+/*
+ * A process that sends nonsense, or gives us our own lock, is not connected, and the lock is still
+ * held.
+ */
 START_TEST(life__nonsense_is_refused)
 {
 	static struct side side;
@@ -507,7 +514,7 @@ START_TEST(life__page_is_shown)
 }
 END_TEST
 
-/* Of a context that is not on this host nothing is proven, nor of one in this process. */
+/* The end of a context that is not on this host, or is in this process, is not proven. */
 START_TEST(life__nothing_is_proven_of_others)
 {
 	static struct side side, second;

@@ -12,7 +12,7 @@
 #include "../../util/kernel.h"
 #include "sources.h"
 
-#define MOMENT_MS 40 /* what was read is not older */
+#define MOMENT_MS 40 /* largest age of a reading */
 
 static socklen_t local_name(struct sockaddr_un *name, unsigned int uid, uint64_t id)
 {
@@ -319,7 +319,7 @@ START_TEST(local__too_long_is_dropped)
 		WIRE_RESOLVE_MAX);
 	ck_assert_int_eq(side_poll(&holder), 1);
 	ck_assert_uint_eq(holder.event.len, WIRE_RESOLVE_MAX);
-	ck_assert_int_eq(side_reply(&holder, "who are you?"), -EINVAL); /* it has no name */
+	ck_assert_int_eq(side_reply(&holder, "who are you?"), -EINVAL); /* the asker has no name */
 	side_close(&holder);
 }
 END_TEST
@@ -396,7 +396,7 @@ START_TEST(local__list_sees_what_is_published)
 	for (int k = 0; k < 4; k++)
 		side_expect(&side, "all");
 	side.ops->withdraw(side.state, test_id(0));
-	/* Who has read a moment ago does not read again; who has not sees what there is. */
+	/* A recent reader does not read again; another one sees the current names. */
 	other.ops->list(other.state, count_ours, &again);
 	ck_assert(again == 4 || (again == 3 && clock_ms() - began_ms >= MOMENT_MS));
 	side_open(&late, &ripc__local_source);

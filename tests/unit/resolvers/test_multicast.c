@@ -46,7 +46,7 @@ static void ask_about(struct side *asker, uint64_t id)
 	ck_assert_int_ge(asker->ops->ask(asker->state, id, data, len), 1);
 }
 
-/* Is a datagram there? What the kernel says of interfaces is passed over. */
+/* Is a datagram there? Messages of the kernel about interfaces are passed over. */
 static bool next_datagram(struct side *side)
 {
 	while (side_poll(side)) {
@@ -98,7 +98,7 @@ static uint64_t heard_about(struct side *side)
 	return packet.record.id;
 }
 
-/* Of many questions only those about what lives here come, and those about all. */
+/* Only queries about services on this host arrive, and queries about all. */
 START_TEST(multicast__questions_about_others_are_not_heard)
 {
 	struct side holder, asker;
@@ -119,7 +119,7 @@ START_TEST(multicast__questions_about_others_are_not_heard)
 		n++;
 		k += id == k * 0x1234567890abcdef;
 	}
-	ck_assert_uint_le(n, 6); /* others may have the same hash */
+	ck_assert_uint_le(n, 6); /* other services may have the same hash */
 	ck_assert_uint_eq(heard_about(&holder), 0);
 	side_close(&holder);
 	side_close(&asker);
@@ -613,7 +613,7 @@ START_TEST(multicast__over_ipv6_alone)
 	ck_assert_int_eq(side_reply(&holder, "me"), 0);
 	expect_datagram(&asker, "me");
 	ck_assert(!asker.event.group);
-	/* Both listen on this host's port. What came back by v6a was not for the holder. */
+	/* Both sockets listen on this host's port. The response by v6a was not for the owner. */
 	ck_assert_int_eq(asker.ops->ask_host(asker.state, asker.event.host, "you", 3), 1);
 	heard = first_to_hear(&asker, &holder);
 	ck_assert_uint_eq(heard->event.len, 3);
@@ -696,7 +696,7 @@ START_TEST(multicast__filters_over_ipv6)
 	while (heard_about(&holder))
 		n++;
 	ck_assert_uint_ge(n, 1);
-	ck_assert_uint_le(n, 4); /* others may have the same hash */
+	ck_assert_uint_le(n, 4); /* other services may have the same hash */
 	side_close(&holder);
 	side_close(&asker);
 }

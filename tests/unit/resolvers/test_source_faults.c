@@ -21,7 +21,7 @@ static void count_one(void *arg, uint64_t id, bool is_private)
 	++*(int *)arg;
 }
 
-/* All that a source can do. What fails says so with that error, or does as if nobody were there. */
+/* Uses all functions of a source. A failing one returns that error, or finds no service. */
 static void do_all(struct side *side, int error)
 {
 	const struct ripc__source *ops = side->ops;
@@ -34,7 +34,7 @@ static void do_all(struct side *side, int error)
 	if (status)
 		return;
 	status = ops->publish ? ops->publish(side->state, test_id(0), 1, RIPC_NAME_FIRST) : 0;
-	/* Who cannot see whether a name is held takes it to be. */
+	/* A source that cannot see whether a name is held takes it to be. */
 	ck_assert(status == 0 || status == -error ||
 		(plan.call == CALL_CONNECT && status == -EADDRINUSE));
 	if (status == 0 && ops->publish) {
@@ -91,7 +91,7 @@ static void side_prepare(struct side *side, int source)
 		side->host.peers = "127.0.0.1,127.0.0.2";
 }
 
-/* Of one call; returns how often it is made. */
+/* Fails one call; returns how often it is made. */
 static int fail_each(int source, enum call call, int error)
 {
 	int before = descriptors(false), nth = 0;
@@ -125,7 +125,7 @@ START_TEST(faults__each_call_in_turn)
 }
 END_TEST
 
-/* Whatever failed before, a source that is open works as soon as the kernel does. */
+/* After any failure, a source that is open works as soon as the kernel does. */
 START_TEST(faults__end_and_everything_works)
 {
 	struct side asker, holder;
@@ -174,12 +174,12 @@ START_TEST(multicast__without_a_list_of_interfaces)
 	side_init(&side, &ripc__multicast_source);
 	plan_failure(CALL_GETIFADDRS, 1, ENOBUFS);
 	ck_assert_int_eq(side_probe(&side), 0);
-	ck_assert_ptr_nonnull(strstr(side.why, "of those named"));
+	ck_assert_ptr_nonnull(strstr(side.why, "in RIPC_INTERFACES"));
 	side.host.interfaces = "";
 	plan_failure(CALL_GETIFADDRS, 1, ENOBUFS);
 	ck_assert_int_eq(side_probe(&side), 0);
 	ck_assert_ptr_nonnull(strstr(side.why, "no interface is up"));
-	/* The first is for what is compared when something changes. */
+	/* The first call is for the comparison when something changes. */
 	plan_failure(CALL_GETIFADDRS, 2, ENOBUFS);
 	ck_assert_int_eq(side_try(&side), 0);
 	ck_assert_ptr_nonnull(strstr(side.logged, "no interface"));
@@ -204,7 +204,7 @@ START_TEST(multicast__only_interfaces_that_can)
 	/* interface4 is not wanted, and interface5 is the same one: it has the same number. */
 	ck_assert_ptr_nonnull(strstr(side.why, "multicast on interface3"));
 	ck_assert_ptr_null(strstr(side.why, "interface5"));
-	plan.index = 0; /* they have gone meanwhile */
+	plan.index = 0; /* the interfaces have gone meanwhile */
 	ck_assert_int_eq(side_probe(&side), 0);
 	ck_assert_ptr_nonnull(strstr(side.why, "no multicast"));
 }
@@ -226,7 +226,7 @@ START_TEST(multicast__more_interfaces_than_can_be_joined)
 	ck_assert_int_eq(side_probe(&side), 0);
 	ck_assert_ptr_nonnull(strstr(side.why, "interface0, interface1, "));
 	ck_assert_ptr_null(strstr(side.why, "interface20"));
-	/* None of them can be joined. */
+	/* No interface can be joined. */
 	ck_assert_int_eq(side_try(&side), 0);
 	ck_assert_ptr_nonnull(strstr(side.logged, "no interface"));
 	ck_assert_int_eq(side_ask(&side, 5, "who"), 0);

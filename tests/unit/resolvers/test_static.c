@@ -58,7 +58,7 @@ START_TEST(static__the_answer_comes_back)
 }
 END_TEST
 
-/* Of many listeners one gets a question, and which one depends on the port it came from. */
+/* One of many listeners gets a query, and which one depends on the port it came from. */
 START_TEST(static__asks_from_four_ports_in_turn)
 {
 	int peer = udp_open("127.0.0.1", test_port(0));
@@ -330,7 +330,7 @@ static void nodes_close(struct node *nodes, int n)
 		ripc__resolver_close(nodes[i].resolver);
 }
 
-/* What a process of another user, or in another network namespace, would ask with. */
+/* A query as a process of another user, or in another network namespace, would send it. */
 static const struct ripc__source *const far_sources[] = {&ripc__static_source, NULL};
 /* A holder whom only its own host's processes can reach. */
 static const struct ripc__source *const near_sources[] = {&ripc__local_source, NULL};

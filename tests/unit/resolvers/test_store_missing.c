@@ -21,7 +21,7 @@ START_TEST(missing_store__says_what_to_do)
 }
 END_TEST
 
-/* Who asks for it gets an error, and not a context that finds nobody. */
+/* A context with the store configured gets an error, instead of finding no service. */
 START_TEST(missing_store__cannot_be_chosen)
 {
 	const struct ripc__source *const all[] = {&ripc__store_source, NULL};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What stands in the nodes of the store. */
+/* The contents of the nodes of the store. */
 #include "resolvers/store/internal.h"
 
 #include <errno.h>

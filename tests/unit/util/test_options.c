@@ -37,7 +37,7 @@ START_TEST(check__takes_and_refuses)
 		{"resolver.ttl", "999", "from 0 to 255"},
 		{"shm.uids", "any", NULL},
 		/* Slips of the pen: what there is instead. */
-		{"udp.prot", "5", "there are udp.gro, udp.gso, udp.port, udp.rcvbuf"},
+		{"udp.prot", "5", "known options: udp.gro, udp.gso, udp.port, udp.rcvbuf"},
 		{"udp", "5", "\"udp\""},
 		{"foo.bar", "1", "\"foo.bar\""},
 		{"", "1", "\"\""},
@@ -160,7 +160,7 @@ START_TEST(read__nothing_is_configured)
 }
 END_TEST
 
-/* What is before the one that is wrong is taken, neither that one nor what comes after it. */
+/* Options before the wrong one are taken, neither that one nor the later ones. */
 START_TEST(read__says_what_is_wrong)
 {
 	struct configured own = {.names = {"verbs.receives", "udp.gso", "udp.port"},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the ofi backend does when libfabric takes nothing, or says that something has failed. The
- * tests come between it and the tcp provider.
+ * The ofi backend when libfabric accepts no operation, or reports failures. The tests come between
+ * it and the tcp provider.
  */
 #include "ofi_work.h"
 #include "suite.h"
@@ -186,7 +186,7 @@ START_TEST(recv__outlasts_storms)
 	uint32_t sent = 0, got = 0;
 
 	srandom((unsigned int)_i + 1);
-	pair_open(&right, &left); /* who sends is right */
+	pair_open(&right, &left); /* the sender is right */
 	between.refuse = 95;
 	while (got < MANY) {
 		send_some(&left, &sent, got);
@@ -198,7 +198,7 @@ START_TEST(recv__outlasts_storms)
 }
 END_TEST
 
-/* What was sent completes, and no buffer is forgotten. */
+/* Swallowed sends complete, and no buffer is forgotten. */
 static void expect_all_free(struct end *end)
 {
 	struct ripc__event none;
@@ -270,7 +270,7 @@ static void send_all(struct end *end, struct ofi_peer *peer)
 	end->peer = before;
 }
 
-/* What was swallowed fails after all, and each says so twice, as EFA's provider (1.17) may. */
+/* Swallowed sends fail after all, and each is reported twice, as EFA's provider (1.17) may. */
 static void give_back(struct end *end)
 {
 	for (uint32_t i = 0; i < 2 * between.n_swallowed; i++)
@@ -338,7 +338,7 @@ START_TEST(send__nobody_looked)
 }
 END_TEST
 
-/* nor about one who takes nothing. */
+/* the failure of a partner that takes nothing is not reported, either */
 START_TEST(send__not_taken_and_nobody_looked)
 {
 	struct end left, right;
@@ -356,7 +356,7 @@ START_TEST(send__not_taken_and_nobody_looked)
 }
 END_TEST
 
-/* Who was not taken is told when it goes on. */
+/* A route that was refused is notified when it goes on. */
 START_TEST(send__tells_when_it_takes_again)
 {
 	struct end left, right;
@@ -419,7 +419,7 @@ START_TEST(send__not_ready_is_a_loss)
 }
 END_TEST
 
-/* What comes and is cut off is counted, and its buffer is posted again. */
+/* Truncated datagrams are counted, and their buffers are posted again. */
 START_TEST(recv__cut_off)
 {
 	struct ripc__net_stats stats;
@@ -480,7 +480,7 @@ START_TEST(poll__endpoint_fails)
 	between.eq.readerr = eq_error_read;
 	left.port.net->eq->ops = &between.eq;
 	left.port.net->info->ep_attr->protocol = FI_PROTO_EFA;
-	between.n_before = 200; /* what partners have brought about hides it for no long time */
+	between.n_before = 200; /* the events of partners hide the failure for no long time */
 	for (uint32_t i = 0; i < 5000 && !left.port.is_lost; i++)
 		ripc__ofi_poll(&left.port, &event, 0, false);
 	left.port.net->info->ep_attr->protocol = right.port.net->info->ep_attr->protocol;
@@ -493,7 +493,7 @@ START_TEST(poll__endpoint_fails)
 }
 END_TEST
 
-/* What EFA's provider says of partners there is no end of the endpoint. */
+/* Errors of EFA's provider about partners there are no end of the endpoint. */
 START_TEST(poll__partner_fails)
 {
 	static const int statuses[] = {7, 9, 13, 15, 4097, 4098, 4099, 4104, 4110, 4111, 4113,

@@ -39,7 +39,7 @@ static bool names_equal(const struct ofi_name *one, const struct ofi_name *other
 		one->protocol == other->protocol && memcmp(one->bytes, other->bytes, one->len) == 0;
 }
 
-/* Who leaves checksums out only speaks with those who do so. */
+/* A port without checksums only speaks with ports without them. */
 START_TEST(name_decode__checksums_must_agree)
 {
 	struct ofi_name name, other, read;
@@ -72,7 +72,7 @@ START_TEST(name_decode__checksums_must_agree)
 }
 END_TEST
 
-/* What a pointer in an EFA address says is nobody else's business. */
+/* A pointer in an EFA address is not sent to partners. */
 START_TEST(name_from__leaves_out_pointers)
 {
 	struct ofi_name name;
@@ -178,7 +178,7 @@ START_TEST(name_decode__refuses)
 }
 END_TEST
 
-/* Whatever comes is either refused or is what it would be encoded as. */
+/* Any bytes are either refused or equal to their own encoding. */
 START_TEST(name_decode__survives_anything)
 {
 	uint8_t blob[RIPC_ADDR_MAX], again[RIPC_ADDR_MAX];

@@ -42,7 +42,7 @@ static void come_between(struct end *end)
 	fid->ops = &between.ops;
 }
 
-/* Both are closed, and what is held stays; the endpoint closes when it can. */
+/* Both ports are closed, and held memory stays; the endpoint closes when it can. */
 START_TEST(port_close__does_not_wait_for_ever)
 {
 	struct end left, right;
@@ -86,7 +86,7 @@ static int close_slowly(struct fid *fid)
 	return error;
 }
 
-/* Who exits meanwhile waits for it: libfabric is not taken down from under who closes. */
+/* A thread that exits meanwhile waits for the end: libfabric is not taken down during a close. */
 START_TEST(exit__waits_for_who_closes)
 {
 	int fds[2], status;
@@ -103,7 +103,7 @@ START_TEST(exit__waits_for_who_closes)
 		between.ops.close = close_slowly;
 		between.pipe = fds[1];
 		end_close(&end);
-		exit(read_now(fds[0]) ? 1 : 0); /* it was not waited for */
+		exit(read_now(fds[0]) ? 1 : 0); /* the exit did not wait */
 	}
 	ck_assert_int_eq(waitpid(child, &status, 0), child);
 	ck_assert_int_eq(status, 0);
@@ -170,7 +170,9 @@ static void region_path(uint32_t number, char path[64])
 	snprintf(path, 64, "/dev/shm/%d:%u:%u", getpid(), getuid(), number);
 }
 
-/* What libfabric 1.17 leaves in /dev/shm when a process of this number dies: of it, its head. */
+/*
+ * The head of the file that libfabric 1.17 leaves in /dev/shm when a process of this number dies.
+ */
 static void leave_region(uint32_t number)
 {
 	const struct {
@@ -182,7 +184,7 @@ static void leave_region(uint32_t number)
 	int fd;
 
 	region_path(number, path);
-	(void)unlink(path); /* one that was truly left so */
+	(void)unlink(path); /* a file that was truly left so */
 	fd = open(path, O_CREAT | O_EXCL | O_WRONLY, 0600);
 	ck_assert_int_ge(fd, 0);
 	ck_assert_int_eq((int)write(fd, &region, sizeof(region)), (int)sizeof(region));

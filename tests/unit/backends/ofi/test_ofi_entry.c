@@ -26,7 +26,7 @@ static void talk(uint32_t n)
 	}
 }
 
-/* Both have a route to the other. */
+/* Both ports have a route to the other. */
 static void meet(bool stranger_first)
 {
 	end_open(&comes);
@@ -72,7 +72,10 @@ static void settle(uint32_t n_entries)
 	ck_abort_msg("the dead keep their entries");
 }
 
-/* Many have the same queue pair, one after the other, while the routes to all of them stay open. */
+/*
+ * Many partners have the same queue pair, one after the other, while the routes to all of them stay
+ * open.
+ */
 START_TEST(entry_make__after_the_dead)
 {
 	end_open(&stays);
@@ -115,7 +118,7 @@ START_TEST(entry_remove__older_and_newer)
 }
 END_TEST
 
-/* Who comes to a place speaks before it is known that the one before is dead, and then goes on. */
+/* A newcomer at a place speaks before the end of its predecessor is known, and then goes on. */
 START_TEST(entry_remove__beside_a_stranger)
 {
 	struct ripc__event event;

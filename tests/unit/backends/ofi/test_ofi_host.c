@@ -37,7 +37,7 @@ static void partner(int fd)
 	_exit(LEFT);
 }
 
-/* Who dies leaves in /dev/shm what libfabric made for its shm: 16 MiB. */
+/* A killed process leaves in /dev/shm the file of libfabric's shm: 16 MiB. */
 static void clean_up_after(const struct end *end, const struct ripc__addr *addr)
 {
 	struct ofi_name name;

@@ -20,12 +20,12 @@ static struct {
 	struct fi_ops_cq cq, *real_cq;
 	struct fi_ops_mr mr, *real_mr;
 	uint32_t n_reads;   /* that were asked for */
-	uint32_t refuse;    /* so many of them */
+	uint32_t refuse;    /* number of operations to refuse */
 	bool keeps;         /* takes reads, and what it does not do ends only when told */
 	void *kept;
 	uint32_t n_greetings;
 	void *greeting;     /* its context */
-	void *ended;        /* what the next look at the queue finds, */
+	void *ended;        /* the operation that the next look at the queue finds, */
 	int error;          /* and how it ended */
 } between;
 
@@ -170,7 +170,7 @@ static void read_all(uint64_t cookie)
 	ck_assert_int_eq(end_of(&right, &left, cookie), 0);
 }
 
-/* Of the reads 1 and 2 libfabric takes the first one, which does not end, and not the second. */
+/* libfabric accepts the first of the reads 1 and 2, which does not end, and not the second. */
 static void keep_one_refuse_one(void)
 {
 	between.keeps = true;
@@ -186,7 +186,7 @@ static void expect_nothing(struct end *end)
 	ck_assert_int_eq(ripc__ofi_poll(&end->port, &event, 1, false), 0);
 }
 
-/* What is not taken goes again, in its turn. */
+/* Refused reads are posted again, in their turn. */
 START_TEST(read__outlasts_refusals)
 {
 	pair_open();
@@ -221,7 +221,7 @@ START_TEST(read__is_given_up)
 }
 END_TEST
 
-/* What waits is not given up while others of the partner end. */
+/* Waiting reads are not given up while others of the partner end. */
 START_TEST(read__waits_while_others_end)
 {
 	pair_open();
@@ -372,7 +372,7 @@ START_TEST(read__greets_first)
 	ck_assert_uint_eq(between.n_greetings, 4);
 	ck_assert_uint_eq(between.n_reads, 0);
 	between.ended = between.greeting;
-	between.error = FI_ENORX; /* it was lost: another one */
+	between.error = FI_ENORX; /* the greeting was lost: another one */
 	expect_nothing(&right);
 	ck_assert_uint_eq(between.n_greetings, 5);
 	between.ended = between.greeting;
@@ -386,7 +386,7 @@ START_TEST(read__greets_first)
 }
 END_TEST
 
-/* Who never answers a greeting is not read from, and has failed. */
+/* A partner that never answers a greeting is not read from, and has failed. */
 START_TEST(read__greeting_is_not_answered)
 {
 	struct ripc__event event;
@@ -421,7 +421,7 @@ START_TEST(mem_reg__is_needed)
 	region = NULL;
 	ck_assert_int_eq(read_by(&key, 3), -EINVAL);
 	ck_assert_int_eq(ripc__ofi_mem_reg(&right.port, &right.peer, ours, LEN, false, &region), 0);
-	pair_close(); /* what is left goes with the port */
+	pair_close(); /* remaining reads end with the port */
 	region = NULL;
 }
 END_TEST

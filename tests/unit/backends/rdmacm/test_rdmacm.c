@@ -144,7 +144,7 @@ START_TEST(peer_open__nobody_is_found_or_answers)
 	fake_iwarp.addr_error = false;
 	fake_iwarp.mute = true;
 	BACKEND->route.close(&ends[0].port, &ends[0].peers[1]);
-	/* What failed a moment ago is not tried. */
+	/* A connection that failed a moment ago is not tried. */
 	ck_assert_int_eq(connect_to(0, 1), -EHOSTUNREACH);
 	BACKEND->route.close(&ends[0].port, &ends[0].peers[1]);
 	AWAIT(!ripc__map_next(&ends[0].port.links_by_addr, &(uint32_t){0}));
@@ -236,7 +236,7 @@ START_TEST(peer_open__has_blocked)
 }
 END_TEST
 
-/* Whoever closes a route hears no more of it. */
+/* A closed route receives no more events. */
 START_TEST(peer_close__while_it_is_opened)
 {
 	begin(2);
@@ -382,7 +382,7 @@ static void break_all(void)
 		(link_of(1, 0)->conn != right || right->state != RDMACM_READY));
 }
 
-/* Who asked says something once more, unless it has heard something by then. */
+/* The asking end repeats its message, unless it has received something by then. */
 START_TEST(silence__is_broken_once)
 {
 	begin(2);
@@ -429,7 +429,7 @@ START_TEST(partner__is_gone)
 }
 END_TEST
 
-/* What can be taken from a partner is not given to others at its host, who claim its address. */
+/* A partner's connection is not given to others at its host that claim its address. */
 START_TEST(partner__is_imitated)
 {
 	const struct rdmacm_conn *conn;
@@ -448,7 +448,7 @@ START_TEST(partner__is_imitated)
 	conn = link_of(0, 2)->conn; /* perhaps the partner itself is being asked */
 	ck_assert(!conn || (!conn->is_server && !conn->was_ready));
 	BACKEND->route.close(&ends[1].port, &ends[1].peers[0]);
-	/* Nor is what is ours. */
+	/* Our connection is not, either. */
 	ends[1].port.self = ends[0].port.self;
 	AWAIT(!ripc__map_next(&ends[1].port.links_by_addr, &(uint32_t){0}));
 	ck_assert_int_lt(connect_to(1, 0), 0);
@@ -463,7 +463,10 @@ START_TEST(partner__is_imitated)
 }
 END_TEST
 
-/* Who knows no number lets the one in who does, though its own request is under way and first. */
+/*
+ * An end without a number admits the one that has it, though its own request is under way and
+ * first.
+ */
 START_TEST(partner__knows_a_number)
 {
 	uint32_t before;
@@ -515,7 +518,7 @@ START_TEST(partner__knows_another_number)
 }
 END_TEST
 
-/* Who says goodbye is not kept waiting by an end that cannot answer. */
+/* A goodbye is not delayed by an end that cannot answer. */
 START_TEST(bye__finds_no_room)
 {
 	struct ripc__event events[1];
@@ -539,7 +542,7 @@ START_TEST(bye__finds_no_room)
 }
 END_TEST
 
-/* What is made for a request that is refused does not stay. */
+/* Objects made for a refused request are destroyed. */
 START_TEST(request__leaves_nothing_behind)
 {
 	begin(3);
@@ -573,7 +576,7 @@ START_TEST(partner__has_lost_its_device)
 }
 END_TEST
 
-/* Whoever sleeps is not kept awake by what will never say anything again. */
+/* A sleeping end is not kept awake by a dead connection. */
 START_TEST(wait_arm__device_was_taken_away)
 {
 	struct pollfd fd = {.events = POLLIN};
@@ -614,7 +617,10 @@ START_TEST(credit__of_the_least_window)
 }
 END_TEST
 
-/* Both have used up all they may, and windows become the least: there is always a next message. */
+/*
+ * Both ends have used up all they may, and windows become the least: there is always a next
+ * message.
+ */
 START_TEST(credit__of_windows_that_shrink)
 {
 	begin(2);
@@ -669,7 +675,7 @@ START_TEST(connections__are_limited)
 	options = three;
 	BACKEND->net.close(&ends[0].port);
 	ck_assert_int_eq(end_open(&ends[0]), 0);
-	turn_us = 10000; /* who was used a moment ago does not leave */
+	turn_us = 10000; /* a connection that was used a moment ago does not leave */
 	for (uint32_t turn = 0; turn < 2; turn++) {
 		for (uint32_t k = 1; k < ENDS; k++) {
 			if (turn == 0)

@@ -195,7 +195,7 @@ START_TEST(preamble_decode__reads_what_was_encoded)
 }
 END_TEST
 
-/* Of a message any bit is altered, also behind the preamble; it is longer or shorter. */
+/* Alters any bit of a message, also behind the preamble; makes it longer or shorter. */
 START_TEST(preamble_decode__altered)
 {
 	const struct rdmacm_preamble sent = {.type = RDMACM_DATAGRAM, .received = 1, .limit = 2};

@@ -72,7 +72,7 @@ START_TEST(sendmsg__write_is_lost)
 }
 END_TEST
 
-/* What is to be written cannot be registered. */
+/* The memory to be written cannot be registered. */
 START_TEST(sendmsg__answer_is_not_written)
 {
 	begin(FAKE_SIW);

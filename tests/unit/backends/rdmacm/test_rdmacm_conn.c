@@ -27,7 +27,7 @@ static void ask_the_silent(uint32_t n)
 	fake_iwarp.mute = false;
 }
 
-/* They do not hold up who answers. */
+/* Silent partners do not delay an answering one. */
 START_TEST(peer_open__many_are_silent)
 {
 	ask_the_silent(2 * RIPC__RDMA_THREADS);
@@ -39,7 +39,7 @@ START_TEST(peer_open__many_are_silent)
 }
 END_TEST
 
-/* Who is silent is not asked again meanwhile, and can be reached when it has answered. */
+/* A silent partner is not asked again meanwhile, and can be reached when it has answered. */
 START_TEST(peer_open__still_silent)
 {
 	ask_the_silent(1);
@@ -94,7 +94,7 @@ static void garble_type(uint8_t *bytes, uint32_t *len)
 	bytes[4] ^= 0x41;
 }
 
-/* Whoever accepts and breaks off at once is asked again, less and less often. */
+/* A partner that accepts and breaks off at once is asked again, less and less often. */
 START_TEST(accept__is_followed_by_an_end)
 {
 	uint64_t end_us;
@@ -113,7 +113,7 @@ START_TEST(accept__is_followed_by_an_end)
 }
 END_TEST
 
-/* What was not taken while both ends said goodbye is told of when it may be sent. */
+/* A datagram refused while both ends said goodbye is notified when it may be sent. */
 START_TEST(bye__is_answered_late)
 {
 	uint32_t before;

@@ -85,7 +85,7 @@ END_TEST
 
 /* ---- memory that is taken back ----------------------------------------------------------- */
 
-/* What the device is still sending then does not show what the memory holds afterwards. */
+/* The data that the device is still sending then differs from the later contents of the memory. */
 START_TEST(mem_revoke__while_it_is_read)
 {
 	begin_open(FAKE_SIW, false);
@@ -106,7 +106,7 @@ START_TEST(mem_revoke__while_it_is_read)
 }
 END_TEST
 
-/* Who is done, or has a device that stops by itself, keeps its connection. */
+/* An end that is done, or has a device that stops by itself, keeps its connection. */
 START_TEST(mem_close__needs_no_fence)
 {
 	begin_open(_i ? FAKE_SIW : 0, false);

@@ -68,8 +68,8 @@ START_TEST(connections__many_make_room)
 END_TEST
 
 /*
- * One that acknowledges nothing, so that it cannot even be told that its connection ends, keeps
- * nobody out, nor its connection when no route leads there.
+ * A partner that acknowledges nothing, so that not even the end of its connection reaches it,
+ * excludes no other, nor its connection when no route leads there.
  */
 START_TEST(connections__one_cannot_be_told)
 {
@@ -100,7 +100,7 @@ START_TEST(connections__one_cannot_be_told)
 }
 END_TEST
 
-/* Who is refused again and again asks less and less often, and is told in the end. */
+/* A refused end asks less and less often, and is notified in the end. */
 START_TEST(connections__all_are_in_use)
 {
 	static uint8_t bytes[100];
@@ -130,7 +130,7 @@ START_TEST(connections__all_are_in_use)
 }
 END_TEST
 
-/* Whose datagram was not taken while there was no connection hears when there is one. */
+/* A route whose datagram was refused without a connection is notified when there is one. */
 START_TEST(send__taken_when_there_is_a_connection)
 {
 	begin_hosts(4);

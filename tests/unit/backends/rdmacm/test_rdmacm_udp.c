@@ -98,7 +98,7 @@ START_TEST(port_open__number_that_was_asked_for_is_taken)
 }
 END_TEST
 
-/* Who has datagrams go by connections and who does not do not see each other. */
+/* Ends with datagrams by connections and ends without do not see each other. */
 START_TEST(addr_choose__other_kind)
 {
 	uint8_t blob[RIPC_ADDR_MAX], host_ip[16] = {0};
@@ -251,7 +251,7 @@ START_TEST(connection__stays_while_it_is_read_by)
 }
 END_TEST
 
-/* What cannot be read in any case needs no connection. */
+/* Memory that cannot be read in any case needs no connection. */
 START_TEST(connection__is_not_made_for_a_wrong_key)
 {
 	begin_reading();
@@ -323,7 +323,7 @@ START_TEST(connection__ends_after_what_is_being_read)
 }
 END_TEST
 
-/* None can be had: that is known soon, and is not found out again for each read. */
+/* No connection can be made: that is known soon, and is not found out again for each read. */
 START_TEST(connection__cannot_be_had)
 {
 	uint64_t from_us;

@@ -51,7 +51,10 @@ START_TEST(write__is_there_when_it_has_ended)
 }
 END_TEST
 
-/* What may only be read, or was closed: that costs the connection, and nothing is written. */
+/*
+ * Writes to memory that may only be read, or was closed: the connection ends, and nothing is
+ * written.
+ */
 START_TEST(write__is_not_permitted)
 {
 	struct ripc__key other;
@@ -106,13 +109,13 @@ START_TEST(write__cannot_be_posted)
 }
 END_TEST
 
-/* One that comes without a connection waits for the next one. */
+/* A write without a connection waits for the next one. */
 START_TEST(write__when_the_connection_has_broken)
 {
 	begin_open(0, true);
 	fake_iwarp_break();
 	ck_assert_int_eq(start_write(&key, 5), 0);
-	if (await_write(5)) { /* it was posted before that was known */
+	if (await_write(5)) { /* the write was posted before that was known */
 		ck_assert_int_eq(start_write(&key, 6), 0);
 		ck_assert_int_eq(await_write(6), 0);
 	}
@@ -176,7 +179,7 @@ START_TEST(mem_revoke__echo_is_late)
 }
 END_TEST
 
-/* What is taken back while an echo is under way waits for the next one. */
+/* Memory taken back while an echo is under way waits for the next one. */
 START_TEST(mem_revoke__twice)
 {
 	struct ripc__key other;
@@ -227,7 +230,7 @@ START_TEST(mem_revoke__echo_fails)
 }
 END_TEST
 
-/* One that nobody answers cannot come to stand any more: memory is taken back at once. */
+/* A connection that is not answered cannot be completed any more: memory is taken back at once. */
 START_TEST(mem_revoke__while_nobody_answers)
 {
 	begin_open(FAKE_SIW, true);
@@ -242,7 +245,7 @@ START_TEST(mem_revoke__while_nobody_answers)
 }
 END_TEST
 
-/* Nor is the partner given up for it: it is asked once more. */
+/* The partner is not given up for it, either: it is asked once more. */
 START_TEST(mem_revoke__while_a_connection_is_asked_for)
 {
 	uint32_t resets;
@@ -280,7 +283,7 @@ START_TEST(mem_revoke__while_a_request_waits)
 }
 END_TEST
 
-/* Who has been accepted and says nothing yet is not given up either. */
+/* A partner that was accepted and says nothing yet is not given up, either. */
 START_TEST(mem_revoke__while_one_is_accepted)
 {
 	begin(0);

@@ -214,7 +214,7 @@ START_TEST(admits__no_group_that_is_only_saved)
 }
 END_TEST
 
-/* Whoever may make user namespaces chooses the numbers in them. */
+/* A process that may make user namespaces chooses the numbers in them. */
 START_TEST(admits__no_group_of_another_user_namespace)
 {
 	struct peer peer = {.uid = USER, .gid = OTHER, .claims = true};

@@ -68,7 +68,7 @@ START_TEST(send__ring_at_the_next_try)
 }
 END_TEST
 
-/* Who has just come is answered first; a ring is made for it later, or if there is never time. */
+/* A newcomer is answered first; a ring is made for it later, or if there is never time. */
 START_TEST(poll__rings_come_later)
 {
 	struct shm_peer peer;

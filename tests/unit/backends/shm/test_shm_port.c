@@ -84,7 +84,7 @@ START_TEST(addr_choose__refuses_other_hosts)
 }
 END_TEST
 
-/* Whoever says something else than its due loses its link; others notice nothing. */
+/* A partner with an invalid hello loses its link; others notice nothing. */
 START_TEST(input__nonsense_ends_the_link)
 {
 	static const struct {
@@ -94,7 +94,7 @@ START_TEST(input__nonsense_ends_the_link)
 		{{1, 1}, 1},                     /* no head */
 		{{1, 1}, 8},                     /* a hello without a name */
 		{{1, 2}, 24},                    /* another version */
-		{{1, 1, 1}, 24},                 /* what must be zero */
+		{{1, 1, 1}, 24},                 /* fields that must be zero */
 		{{3, 1, 0, 0, 1}, 9},            /* a datagram before hello */
 		{{9, 1}, 8},                     /* an unknown type */
 		{{2, 1}, 16},                    /* an offer, from a sender */
@@ -134,7 +134,7 @@ START_TEST(input__second_hello_ends_the_link)
 }
 END_TEST
 
-/* Who says no hello is not waited for; who has said it is, however silent then. */
+/* A partner without a hello is not waited for; one that has said it is, however silent then. */
 START_TEST(accept__silent_links_end)
 {
 	const uint8_t hello[24] = {1, 1, [8] = 5};
@@ -349,7 +349,9 @@ static int polls_until_newcomer(bool poll_all, useconds_t each_takes_us)
 	return polls;
 }
 
-/* Who has ended may have left something in its socket: it is found though a ring is never empty. */
+/*
+ * An ended partner may have left a message in its socket: it is found though a ring is never empty.
+ */
 START_TEST(poll_all__looks_beside_a_busy_ring)
 {
 	ck_assert_int_le(polls_until_newcomer(true, 0), 2);
@@ -391,7 +393,7 @@ START_TEST(poll__bits_that_somebody_clears)
 }
 END_TEST
 
-/* What was put into the ring before the end is not lost. */
+/* Messages put into the ring before the end are not lost. */
 START_TEST(poll__last_words)
 {
 	struct shm_peer peer;
@@ -411,7 +413,7 @@ START_TEST(poll__last_words)
 }
 END_TEST
 
-/* Who takes back its last words is not waited for. */
+/* A partner that takes back its last words is not waited for. */
 START_TEST(poll__last_words_taken_back)
 {
 	struct stranger stranger = stranger_linked(&right);
@@ -427,7 +429,7 @@ START_TEST(poll__last_words_taken_back)
 }
 END_TEST
 
-/* Who goes on writing after its end is heard no longer than its ring was long. */
+/* A partner that goes on writing after its end is heard no longer than its ring was long. */
 START_TEST(poll__last_words_without_end)
 {
 	struct stranger stranger = stranger_linked(&right);

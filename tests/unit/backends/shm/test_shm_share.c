@@ -111,7 +111,7 @@ START_TEST(enter__leaves_descriptors)
 }
 END_TEST
 
-/* Who has gone leaves its share to others. */
+/* An ended partner leaves its share to others. */
 START_TEST(leave__gives_back)
 {
 	ck_assert_uint_eq(enter_all(1, geteuid()), MOST / 2);

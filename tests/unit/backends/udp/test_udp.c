@@ -125,7 +125,7 @@ START_TEST(probe__says_why_not)
 }
 END_TEST
 
-/* What was granted, as the kernel counts it: twice what was asked for. */
+/* The granted size, as the kernel counts it: twice the requested size. */
 START_TEST(open__tells_the_receive_buffer)
 {
 	static const char *const options[] = {"udp.rcvbuf", "50000", NULL};
@@ -323,7 +323,7 @@ START_TEST(probe__says_what_is_less_than_it_could_be)
 }
 END_TEST
 
-/* One that cannot wake itself sleeps less at a time. */
+/* A port that cannot wake itself sleeps less at a time. */
 START_TEST(wake__that_cannot_be_sent)
 {
 	struct udp_side side;

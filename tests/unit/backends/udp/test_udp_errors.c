@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the network says later of a datagram: core is told, and no other partner suffers. */
+/* Late errors of the network about a datagram: core is notified, and no other partner suffers. */
 #include <errno.h>
 #include <poll.h>
 
@@ -111,7 +111,7 @@ START_TEST(send__to_another_is_not_refused)
 }
 END_TEST
 
-/* What came in beside the error is handed over with the same poll. */
+/* Datagrams beside the error are delivered with the same poll. */
 START_TEST(poll__datagram_behind_an_error)
 {
 	struct ripc__addr gone;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What goes to many over UDP: which ways there are, and what a port hears. 127.0.0.2 stands for
- * another host: the kernel goes there from 127.0.0.1.
+ * Multicast over UDP: the available routes, and the datagrams that a port receives. 127.0.0.2
+ * stands for another host: the kernel goes there from 127.0.0.1.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -109,7 +109,7 @@ static uint32_t came(struct udp_side *side, const char *text, int timeout_ms)
 	return n;
 }
 
-/* Of two numbers that share an address one is still heard when the other is ignored. */
+/* If two numbers share an address, one is still heard when the other is ignored. */
 START_TEST(many_ignore__one_of_an_address)
 {
 	const struct udp_peer other = peer_at("::ffff:127.0.0.2");

@@ -144,7 +144,7 @@ START_TEST(poll__other_words_of_the_kernel)
 }
 END_TEST
 
-/* What was not yet handed over when the port closes is given up with it. */
+/* Datagrams that were not yet delivered when the port closes are given up with it. */
 START_TEST(port_close__in_the_middle_of_joined)
 {
 	struct ripc__event events[3];

@@ -96,7 +96,7 @@ START_TEST(send__option_forbids_offload)
 }
 END_TEST
 
-/* Whatever the error, the same datagrams go one by one, and so do those after them. */
+/* After any error, the same datagrams go one by one, and so do those after them. */
 START_TEST(send__offload_fails)
 {
 	static const int errors[] = {EIO, EINVAL, EMSGSIZE, EOPNOTSUPP};

@@ -14,7 +14,7 @@
 
 struct job {
 	struct ripc__rdma_job job;
-	int gate; /* it runs until this can be read; -1: not */
+	int gate; /* the worker runs until this can be read; -1: not */
 	bool done;
 };
 

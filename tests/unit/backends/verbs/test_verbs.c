@@ -91,7 +91,7 @@ START_TEST(gid_rank__prefers_ipv4_over_v2)
 }
 END_TEST
 
-/* Whatever fails, all is given back, and the next attempt works. */
+/* After any failure, all is given back, and the next attempt works. */
 START_TEST(open__each_step_fails)
 {
 	uint32_t failed = 0;
@@ -147,7 +147,7 @@ START_TEST(peer_open__no_way)
 	ck_assert_int_eq(end_send(&left, 1, 10), -ECONNRESET);
 	BACKEND->route.close(&left.port, &left.peer);
 	left.peer.path = NULL;
-	/* That is remembered for a while. */
+	/* The failure is remembered for a while. */
 	ck_assert_int_eq(end_route(&left, &right), -ETIMEDOUT);
 	end_close(&right);
 	end_close(&left);
@@ -162,7 +162,7 @@ static void move_all(struct end *end)
 		end_move(end);
 }
 
-/* So many have come to the right. */
+/* The number of datagrams that have come to the right. */
 static void send_until(uint32_t n)
 {
 	for (uint32_t i = 0; i < 5000 && right.n_datagrams < n; i++) {
@@ -179,7 +179,7 @@ static void settle(void)
 
 /*
  * The neighbour's hardware address changes: when the way is opened again, or after a while, what is
- * sent arrives again. What is under way by the old handle at that time keeps it alive.
+ * sent arrives again. Datagrams under way by the old handle at that time keep it alive.
  */
 START_TEST(peer_open__neighbour_has_moved)
 {
@@ -214,7 +214,7 @@ START_TEST(peer_open__neighbour_has_moved)
 }
 END_TEST
 
-/* It is not there for the moment: the old way is used, as before. */
+/* The neighbour is unknown for the moment: the old way is used, as before. */
 START_TEST(peer_open__neighbour_is_silent)
 {
 	struct verbs_peer other;
@@ -256,7 +256,7 @@ START_TEST(peer_close__sends_are_under_way)
 }
 END_TEST
 
-/* What was sent last goes out. */
+/* The last datagrams are sent. */
 START_TEST(port_close__lets_all_go)
 {
 	ends_open(&left, &right);
@@ -433,7 +433,7 @@ START_TEST(send__device_is_gone)
 }
 END_TEST
 
-/* Whoever sleeps is not kept awake by what will never say anything again. */
+/* A sleeping end is not kept awake by a dead queue pair. */
 START_TEST(wait_arm__device_was_taken_away)
 {
 	struct pollfd fd = {.events = POLLIN};
@@ -473,7 +473,7 @@ static void *wait_for_left(void *arg)
 	return NULL;
 }
 
-/* Who waits and who sends do not touch the same: for the thread sanitizer. */
+/* Waiting and sending threads do not touch the same data: for the thread sanitizer. */
 START_TEST(wait__while_a_send_fails)
 {
 	pthread_t thread;
@@ -519,7 +519,7 @@ START_TEST(poll__queue_pair_fails)
 }
 END_TEST
 
-/* Who polls once and hears nothing may sleep: by then all receives have come back. */
+/* An end that polls once and hears nothing may sleep: by then all receives have come back. */
 START_TEST(poll__queue_pair_fails_and_nobody_hears)
 {
 	struct ripc__event events[RIPC_EVENTS_MAX];
@@ -559,7 +559,7 @@ START_TEST(poll__queue_pair_has_failed_long_ago)
 }
 END_TEST
 
-/* It is to come back at a time that passes just before its reader goes to sleep. */
+/* The queue pair is to come back at a time that passes just before its reader goes to sleep. */
 START_TEST(wait__until_the_queue_pair_comes_back)
 {
 	ends_open(&left, &right);
@@ -630,7 +630,10 @@ START_TEST(send__fails_with_its_queue_pair)
 }
 END_TEST
 
-/* What was received and not given back does not keep it from coming back; what waits goes. */
+/*
+ * Received datagrams that were not given back do not keep it from coming back; waiting ones are
+ * sent.
+ */
 START_TEST(poll__queue_pair_fails_while_much_is_held)
 {
 	struct ripc__event events[RIPC_EVENTS_MAX];
@@ -666,7 +669,7 @@ START_TEST(poll__queue_pair_fails_while_much_is_held)
 }
 END_TEST
 
-/* One that fails again and again, or cannot be brought back, or whose receives do not come. */
+/* A queue pair that fails repeatedly, or cannot be brought back, or whose receives do not come. */
 START_TEST(poll__queue_pair_is_lost)
 {
 	uint32_t posts;

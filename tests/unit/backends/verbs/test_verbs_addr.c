@@ -202,7 +202,7 @@ START_TEST(is_recent__same_words)
 }
 END_TEST
 
-/* What nobody has sent is not what one without any name sends. */
+/* A record without a sender does not match a datagram of a sender without a name. */
 START_TEST(is_recent__nobody)
 {
 	const struct verbs_sender nobody = {.qpn = 0};

@@ -90,7 +90,7 @@ START_TEST(sendmsg__device_lies)
 }
 END_TEST
 
-/* Nor can the connection be had by the one who answers: it goes another way. */
+/* The answering end cannot make the connection, either: datagrams go another way. */
 START_TEST(sendmsg__answer_is_not_written)
 {
 	begin(IBV_MTU_4096);
@@ -116,7 +116,7 @@ START_TEST(sendmsg__long_is_pulled)
 }
 END_TEST
 
-/* Who closes while bytes are being read, or written, gives back all that was registered for it. */
+/* A close during reads or writes deregisters all memory. */
 START_TEST(close__while_it_reads)
 {
 	struct ripc_send send = {.size = sizeof(send), .n_items = 1, .timeout_ms = 20000,

@@ -275,7 +275,7 @@ START_TEST(read__needs_a_region)
 }
 END_TEST
 
-/* What somebody else says in our partner's name changes nothing. */
+/* A message of another host in our partner's name changes nothing. */
 START_TEST(setup_came__forged)
 {
 	struct verbs_setup setup = {.mtu = IBV_MTU_1024, .reads = 1, .nonce = 5, .qpn = 0x1234};
@@ -384,7 +384,7 @@ START_TEST(connections__limit)
 }
 END_TEST
 
-/* What is to be read while a queue pair is destroyed goes by the next one. */
+/* Reads during the destruction of a queue pair go by the next one. */
 START_TEST(read__while_the_connection_is_closed)
 {
 	begin();
@@ -435,7 +435,7 @@ START_TEST(links_run__read_is_forgotten)
 }
 END_TEST
 
-/* Who has nothing to read, or nothing open, for long: both ends close, and forget each other. */
+/* An end with no reads, or nothing open, for long: both ends close, and forget each other. */
 START_TEST(links_run__closes_what_is_idle)
 {
 	uint64_t later_us = ripc__rdma_now_us() + 11000000;
@@ -496,7 +496,7 @@ START_TEST(mem_close__device_fails)
 	ck_assert_int_eq(read_now(), 0);
 	fake_verbs_fail(FAKE_DEREG_MR, 1, EIO);
 	ck_assert_int_eq(BACKEND->mem.close(&left.port, &key, RIPC_CLOSE_DONE, 0), 0);
-	ck_assert_ptr_nonnull(strstr(end_log, "take memory back"));
+	ck_assert_ptr_nonnull(strstr(end_log, "deregistering memory failed"));
 	memset(theirs, 0x44, LEN);
 	turn_us = 10000;
 	for (int i = 0; i < 2; i++) {
@@ -536,7 +536,7 @@ static int write_now(void)
 	return right.events[0].status;
 }
 
-/* What is opened to be read is not written to, nor the other way round. */
+/* Memory opened for reading is not written to, nor the other way round. */
 START_TEST(write__needs_permission)
 {
 	begin();

@@ -123,7 +123,7 @@ static int send_by(const struct verbs_peer *peer, char byte)
 	return BACKEND->datagrams.send(&us.port, (void *)peer, &tx, 1);
 }
 
-/* What has come to one end: the first event, with its bytes given back; -1: nothing. */
+/* Polls one end: the first event, with its bytes given back; -1: nothing. */
 static int take(struct end *end, struct ripc__event *event)
 {
 	struct ripc__event events[RIPC_EVENTS_MAX];
@@ -140,7 +140,7 @@ static int take(struct end *end, struct ripc__event *event)
 	return byte;
 }
 
-/* It got that byte from us, once, by a datagram to many or to itself. */
+/* The end got that byte from us, once, by a datagram to many or to itself. */
 static void got(struct end *end, char byte, bool was_many)
 {
 	struct ripc__event event;
@@ -213,7 +213,7 @@ START_TEST(ignore__ends_it)
 }
 END_TEST
 
-/* Of numbers that have the same address each can be ignored for itself; also after a failure. */
+/* Each of several numbers with the same address can be ignored for itself; also after a failure. */
 START_TEST(ignore__numbers_of_one_group)
 {
 	uint64_t other = NUMBER;
@@ -302,7 +302,7 @@ START_TEST(hear__so_many)
 }
 END_TEST
 
-/* Whatever fails, nothing is left of it, and the next attempt works. */
+/* After any failure, nothing is left, and the next attempt works. */
 START_TEST(hear__each_step_fails)
 {
 	uint32_t failed = 0;
@@ -335,7 +335,7 @@ START_TEST(hear__each_step_fails)
 }
 END_TEST
 
-/* What others can send to a queue pair whose Q_Key all know. */
+/* Datagrams of others to a queue pair whose Q_Key all know. */
 START_TEST(poll__junk)
 {
 	struct verbs_peer direct;
@@ -458,7 +458,7 @@ START_TEST(poll__queue_pair_fails)
 	}
 	ck_assert_str_eq(end_log, "");
 	break_many();
-	ck_assert_ptr_nonnull(strstr(end_log, "many"));
+	ck_assert_ptr_nonnull(strstr(end_log, "multicast"));
 	ck_assert_int_eq(send_by(&many, 'b'), 1);
 	got_nothing(&left);
 	ck_assert_int_eq(hear(&left, NUMBER + 2), -EIO);
@@ -480,7 +480,7 @@ START_TEST(poll__queue_pair_cannot_be_brought_back)
 	fake_verbs.fail[calls[_i]].skip = _i == 1 ? 2 : _i == 4;
 	fake_verbs_fail(calls[_i], 1, EIO);
 	break_many();
-	ck_assert_ptr_nonnull(strstr(end_log, "many"));
+	ck_assert_ptr_nonnull(strstr(end_log, "multicast"));
 	ck_assert_int_eq(hear(&left, NUMBER + 2), -EIO);
 	ck_assert_int_eq(send_by(&us.peer, 'c'), 1);
 	got(&left, 'c', false);

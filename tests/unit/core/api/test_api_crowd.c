@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a thousand partners cost that were spoken to once: all memory that the process has from
- * the allocator, so with the resolver's records, what the backend keeps and the allocator adds.
+ * The cost of a thousand partners after one message to each: all memory that the process has from
+ * the allocator, including the resolver's records, the backend's state and the allocator's
+ * overhead.
  */
 #include <signal.h>
 #include <stdlib.h>

@@ -33,7 +33,10 @@ START_TEST(cancel__nowait_in_progress)
 }
 END_TEST
 
-/* It was all sent, and the partner took it before it saw the cancel: the truth is told. */
+/*
+ * The message was all sent, and the partner took it before it saw the cancel: the true outcome is
+ * reported.
+ */
 START_TEST(cancel__too_late)
 {
 	const struct iovec one = item("x", 1);

@@ -112,7 +112,7 @@ START_TEST(send_long__longer_than_the_receiver_takes)
 }
 END_TEST
 
-/* What the application has read and keeps fills the pool: the next one waits until it is freed. */
+/* Kept messages fill the pool: the next one waits until they are freed. */
 START_TEST(send_long__waits_for_room)
 {
 	const size_t len = 5 << 20;
@@ -128,7 +128,7 @@ START_TEST(send_long__waits_for_room)
 	ck_assert_int_eq(ripc_send_long(pair.a.svc, pair.b.id, &one, 1, PATIENCE_MS), 0);
 	kept = take(pair.b.svc, RIPC_LONG);
 	long_begin(&call, pair.a.svc, long_send(pair.b.id, &one, 1));
-	/* It has asked, and was told to wait. */
+	/* The receiver has asked, and was told to wait. */
 	while (stats_of(pair.a.ctx).announcements_repeated < 2)
 		check_nothing(pair.b.svc);
 	ripc_msg_free(kept);
@@ -151,7 +151,10 @@ static void log_room(void *arg, int level, const char *text)
 		atomic_fetch_add(&n_said, 1);
 }
 
-/* What is never freed ends the next one at its deadline, which says why; the log is told once. */
+/*
+ * Messages that are never freed end the next one at its deadline, with the reason; the log has it
+ * once.
+ */
 START_TEST(send_long__receiver_without_memory)
 {
 	const size_t len = 5 << 20;
@@ -190,7 +193,7 @@ START_TEST(send_long__receiver_without_descriptors)
 	exchange(&pair.a, &pair.b, (const size_t[]){100}, 1);
 	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
 	none = limit;
-	none.rlim_cur = 0; /* what is open stays open */
+	none.rlim_cur = 0; /* open descriptors stay open */
 	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
 	exchange(&pair.a, &pair.b, &len, 1);
 	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
@@ -199,7 +202,7 @@ START_TEST(send_long__receiver_without_descriptors)
 }
 END_TEST
 
-/* What nobody has read yet takes no more than its sender's share: the next one has to wait. */
+/* Unread messages take no more than their sender's share: the next one has to wait. */
 START_TEST(send_long__unread_messages_hold_memory)
 {
 	static const size_t len = 3 << 20;
@@ -617,7 +620,7 @@ START_TEST(sendmsg__notices_are_kept)
 }
 END_TEST
 
-/* What waits moves to the next holder of the ID: the notice still comes. */
+/* Waiting messages move to the next owner of the ID: the notice still comes. */
 START_TEST(sendmsg__notice_after_a_move)
 {
 	struct ripc_config cfg = api_config(0), unpolled = api_config(RIPC_NO_THREAD);
@@ -678,7 +681,7 @@ START_TEST(sendmsg__nobody_a_moment_ago_serves_shorts_only)
 	int error = 0;
 
 	side_open(&side, 0);
-	/* Whoever was stopped for a second does not know it any more. */
+	/* A receiver that was stopped for a second does not know the message any more. */
 	for (int i = 0; i < 10 && !error; i++) {
 		ck_assert_int_eq(ripc_resolve(side.ctx, nobody, PATIENCE_MS), -ENOENT);
 		error = ripc_send_short(side.svc, nobody, &one, 1);
@@ -697,7 +700,7 @@ END_TEST
 
 /* ---- the outcome ------------------------------------------------------------------------- */
 
-/* One that nobody sets. */
+/* A flag without a meaning. */
 #define UNTOUCHED ((enum ripc_outcome)4711)
 
 START_TEST(sendmsg__outcome_of_no_nowait)

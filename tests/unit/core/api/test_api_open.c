@@ -73,7 +73,7 @@ START_TEST(open__size)
 	newer.known.size = sizeof(newer);
 	ck_assert_int_eq(ripc_open(&newer.known, &ctx), 0);
 	ck_assert_int_eq(ripc_close(ctx, 0), 0);
-	newer.later = 1; /* what the program wants, this library cannot do */
+	newer.later = 1; /* a field that this library cannot honour */
 	ctx = NULL;
 	ck_assert_int_eq(ripc_open(&newer.known, &ctx), -E2BIG);
 	ck_assert_ptr_null(ctx);
@@ -137,7 +137,7 @@ START_TEST(open__environment_wins)
 	setenv("RIPC_PEERS", "127.0.0.1:0", 1);
 	check_refused(&cfg, -EINVAL, "127.0.0.1");
 	unsetenv("RIPC_PEERS");
-	setenv("RIPC_KEYS", "", 1); /* else the context would be open without a word */
+	setenv("RIPC_KEYS", "", 1); /* without this the context would open without a message */
 	check_refused(&cfg, -EINVAL, "RIPC_KEYS is empty");
 	cfg.keys = "/nowhere";
 	check_refused(&cfg, -EINVAL, "RIPC_KEYS is empty");
@@ -243,7 +243,7 @@ static void hear_last(void *arg, int level, const char *text)
 	}
 }
 
-/* What is too small is named, once, and by the error, too. */
+/* A value that is too small is named, once, and by the error, too. */
 START_TEST(buf_alloc__full_pool_is_explained)
 {
 	struct ripc_config cfg = api_config(0);

@@ -258,7 +258,7 @@ START_TEST(returns__answers_swapped)
 }
 END_TEST
 
-/* What is used is used: a second answer to the same question goes to the pool. */
+/* A return buffer is used once: a second answer to the same question goes to the pool. */
 START_TEST(returns__used_once)
 {
 	static struct question question;
@@ -427,7 +427,7 @@ START_TEST(buf_ref__item_outlives_its_message)
 		bytes = msg->items[0].iov_base;
 		ck_assert_int_eq(ripc_buf_ref(pair.b.ctx, bytes), 0);
 		ripc_msg_free(msg);
-		/* What comes afterwards must not land there. */
+		/* Later answers must not land there. */
 		send_items(&pair.a, &pair.b, &lens[i], 1);
 		ripc_msg_free(take(pair.b.svc, RIPC_LONG));
 		check_filled(bytes, lens[i], 0);

@@ -128,9 +128,9 @@ START_TEST(service_open__found_at_once_by_who_knew_of_nobody)
 	int error = 0;
 
 	side_open_as(&asker, &cfg, 0);
-	for (int i = 0; i < 10 && error != -ENOENT; i++) { /* it is known for a second */
+	for (int i = 0; i < 10 && error != -ENOENT; i++) { /* the service is known for a second */
 		ck_assert_int_eq(ripc_resolve(asker.ctx, own_id(3), PATIENCE_MS), -ENOENT);
-		/* Who can wait, or resolves, asks again, and does not know yet. */
+		/* A waiting send, or a resolve, asks again, and does not know yet. */
 		error = _i == 1 || _i == 4 ? -ENOENT : call_to(&asker, own_id(3), _i);
 	}
 	ck_assert_int_eq(error, -ENOENT);
@@ -227,7 +227,7 @@ START_TEST(service_drain__message_that_does_not_end)
 	acquaint(&pair.b, &pair.a);
 	send = long_send(pair.b.id, &one, 1);
 	send.flags |= RIPC_NOWAIT;
-	/* What is announced now arrives; what b asks for then finds nobody awake. */
+	/* An announced message arrives now; then b requests data from a sleeping context. */
 	pump_stop(&pump);
 	ck_assert_int_eq(ripc_sendmsg(pair.a.svc, &send, NULL), 0);
 	while (stats_of(pair.b.ctx).pull_requests == 0)
@@ -277,8 +277,8 @@ START_TEST(service_yield__message_that_does_not_end)
 END_TEST
 
 /*
- * To a service that has moved. As long as the old place is there it says so. Where even its
- * context is gone, a message that went there first is lost, and nobody can say what became of it.
+ * Sends to a service that has moved. As long as the old place exists it says so. If even its
+ * context is gone, a message that went there first is lost, with an unknown outcome.
  */
 static void send_after_move(const struct side *from, const struct side *to, bool old_is_gone)
 {

@@ -131,7 +131,7 @@ START_TEST(send_short__too_long)
 }
 END_TEST
 
-/* Whatever ripc_path_info() says passes as the very first message, too. */
+/* A message of the length from ripc_path_info() passes as the very first message, too. */
 START_TEST(send_short__longest_first)
 {
 	struct ripc_path path = {.size = sizeof(path)};
@@ -321,7 +321,7 @@ START_TEST(sendmsg__short_answer_in_return_buffer)
 			ck_assert_ptr_eq(msg->items[0].iov_base, place);
 		}
 		ripc_msg_free(msg);
-		/* What was used has come back; what was not is still lent. */
+		/* Used windows have come back; unused ones are still posted. */
 		ck_assert_int_eq(ripc_cancel(pair.a.svc, 70), i == 0 ? -ENOENT : 0);
 	}
 	pair_close(&pair);

@@ -304,7 +304,7 @@ START_TEST(send__repeats_beside_a_sleeping_reader)
 		ripc_poll(pair.b.ctx);
 	waiter.svc = pair.a.svc;
 	ck_assert_int_eq(pthread_create(&thread, NULL, wait_main, &waiter), 0);
-	usleep(200000); /* else the thread does not rest yet, and this shows nothing */
+	usleep(200000); /* without this, the thread does not rest yet, and this shows nothing */
 	before = stats_of(pair.a.ctx).announcements_repeated;
 	ck_assert_int_ne(ripc_send_long(pair.a.svc, pair.b.id, &one, 1, 1000), 0);
 	ck_assert_uint_gt(stats_of(pair.a.ctx).announcements_repeated, before);

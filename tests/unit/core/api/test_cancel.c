@@ -21,7 +21,7 @@ static const uint32_t flags[] = {0, RIPC_NO_THREAD};
 #define CASES 4
 
 struct world {
-	struct side own;  /* whose calls are cancelled */
+	struct side own;  /* the side whose calls are cancelled */
 	struct side peer; /* answers calls */
 	pthread_t server;
 	atomic_bool stop;
@@ -313,7 +313,7 @@ static const struct {
 	const char *name;
 	int (*make)(struct world *world);
 } calls[] = {
-	{"first short", send_a_short}, /* to whom it does not know yet */
+	{"first short", send_a_short}, /* destination: a service that it does not know yet */
 	{"short", send_a_short},
 	{"short to itself", send_to_itself},
 	{"receive", receive},

@@ -74,7 +74,7 @@ START_TEST(services_open__some_that_are_taken)
 }
 END_TEST
 
-/* So many answers at once that most of them get lost. */
+/* The number of answers at once of which most get lost. */
 START_TEST(services_open__all_of_which_are_taken)
 {
 	struct ripc_service **first = calloc(TAKEN, sizeof(struct ripc_service *));

@@ -38,7 +38,7 @@ START_TEST(window_cancel__idle)
 	msg = send_and_take(&pair, 900);
 	ck_assert_ptr_eq(msg->items[0].iov_base, places[1]);
 	ripc_msg_free(msg);
-	/* That one was used up, and belongs to the application again. */
+	/* The window was used up, and belongs to the application again. */
 	ck_assert_int_eq(ripc_window_cancel(pair.b.svc, 2), -ENOENT);
 	msg = send_and_take(&pair, 900);
 	ck_assert_ptr_null(msg->places);

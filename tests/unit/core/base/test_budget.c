@@ -80,7 +80,7 @@ START_TEST(budget_spend__another_host_still_has_its_own)
 		host[15] = i;
 		n += ripc__budget_spend(&budget, host, 1, 1);
 	}
-	ck_assert_uint_ge(n, 9); /* one may share its bucket */
+	ck_assert_uint_ge(n, 9); /* a neighbour may share its bucket */
 }
 END_TEST
 

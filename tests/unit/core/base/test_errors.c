@@ -7,7 +7,7 @@
 #include "ripc/ripc.h"
 #include "suite.h"
 
-/* What ripc.h and the man pages name, and what the parts below pass on. */
+/* The errors in ripc.h and the man pages, and those that the parts below pass on. */
 static const int documented[] = {
 	0, E2BIG, EACCES, EADDRINUSE, EADDRNOTAVAIL, EAFNOSUPPORT, EAGAIN, EALREADY, EBADMSG,
 	EBUSY,
@@ -24,7 +24,8 @@ START_TEST(strerror__own_sentences)
 		const char *text = ripc_strerror(-documented[i]);
 
 		ck_assert_str_ne(text, "unknown error");
-		ck_assert_str_ne(text, strerror(documented[i])); /* it says what it means here */
+		/* the text has its meaning in this library */
+		ck_assert_str_ne(text, strerror(documented[i]));
 		ck_assert_str_eq(text, ripc_strerror(documented[i]));
 		for (size_t j = 0; j < i; j++)
 			ck_assert_str_ne(text, ripc_strerror(-documented[j]));
@@ -52,7 +53,7 @@ START_TEST(strerror__remedies)
 }
 END_TEST
 
-/* Whatever the number, there is a text, and it stays. */
+/* Every number has a text, and the text stays. */
 START_TEST(strerror__any_number)
 {
 	static const int odd[] = {INT_MIN, INT_MAX, -INT_MAX, -134, -4096, 41, 58, 100000};

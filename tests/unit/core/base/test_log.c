@@ -140,7 +140,7 @@ static void *log_many(void *ctx)
 	return NULL;
 }
 
-/* What was taken and what was lost are all that was said. */
+/* The taken and the lost messages are all messages. */
 START_TEST(log_next__many_threads)
 {
 	struct ripc_log_message message = {.size = sizeof(message)};

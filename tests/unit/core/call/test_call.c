@@ -129,7 +129,7 @@ START_TEST(call__nobody_there)
 	uint64_t began_ms = clock_ms();
 
 	both_open(&pair, _i);
-	call.timeout_ms = 2500; /* to find that nobody is there takes a second */
+	call.timeout_ms = 2500; /* the end of the search for the service takes a second */
 	ck_assert_int_eq(ripc_call(pair.a.svc, &call, &answer, &asked), -ENOENT);
 	ck_assert_int_eq(asked, RIPC_NOT_DELIVERED);
 	ck_assert_uint_ge(clock_ms() - began_ms, 2500);
@@ -255,7 +255,7 @@ START_TEST(call__server_is_killed)
 	call.cookie = 5;
 	ck_assert_int_eq(ripc_call_start(client.svc, &call), 0);
 	victim_says(said, 't');
-	while (stats_of(client.ctx).long_sent == 0) /* so that it is known to be delivered */
+	while (stats_of(client.ctx).long_sent == 0) /* until the message is known to be delivered */
 		usleep(1000);
 	kill(pid, SIGKILL);
 	answer = take(client.svc, RIPC_REPLY);
@@ -424,7 +424,7 @@ START_TEST(call__asked_again_in_vain)
 }
 END_TEST
 
-/* It may have arrived. */
+/* The request may have arrived. */
 START_TEST(service_close__while_it_asks)
 {
 	const struct iovec ask = item("?", 1);

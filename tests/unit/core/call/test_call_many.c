@@ -88,7 +88,7 @@ START_TEST(call_start__answered_in_any_order)
 	}
 	for (uint32_t n = 0; n < MANY;)
 		n += question_keep(questions, take(pair.b.svc, RIPC_REQUEST));
-	/* What is kept is small. Repeated questions that wait in the queue take room, too. */
+	/* The kept memory is small. Repeated questions that wait in the queue take room, too. */
 	for (uint64_t until_ms = clock_ms() + PATIENCE_MS; clock_ms() < until_ms; usleep(1000)) {
 		while (ripc_receive(pair.b.svc, 0, &question) == 0)
 			question_keep(questions, question);
@@ -97,7 +97,7 @@ START_TEST(call_start__answered_in_any_order)
 	}
 	ck_assert_uint_le(stats_of(pair.b.ctx).pool_used_bytes, most);
 	for (uint32_t n = MANY; n-- > 0;) {
-		struct ripc_msg copy = *questions[n]; /* what is kept of one that was freed */
+		struct ripc_msg copy = *questions[n]; /* the kept part of a freed message */
 		const struct iovec *items = questions[n]->items;
 
 		ck_assert_int_eq(ripc_reply(pair.b.svc, &copy, items, 1, 0), 0);
@@ -188,13 +188,13 @@ START_TEST(reply__to_who_is_gone)
 
 		ck_assert(error == 0 || error == -ENOENT);
 	}
-	ck_assert_uint_lt(clock_ms() - began_ms, 5000); /* it does not wait at all */
+	ck_assert_uint_lt(clock_ms() - began_ms, 5000); /* replies do not wait at all */
 	ripc_msg_free(question);
 	side_close(&pair.b);
 }
 END_TEST
 
-/* One that takes nothing for a while. */
+/* A client that takes nothing for a while. */
 START_TEST(reply__to_who_takes_none)
 {
 	struct ripc_config cfg = config_of(_i, 0), slow = config_of(_i, RIPC_NO_THREAD);
@@ -300,7 +300,7 @@ START_TEST(window__is_not_for_answers)
 }
 END_TEST
 
-/* What nobody takes does not keep an answer from the one that waits for it. */
+/* Replies that are not taken do not keep an answer from a waiting call. */
 START_TEST(call__beside_a_full_queue)
 {
 	char *big = filled(BIG, 7);
@@ -405,7 +405,7 @@ static void ask_for(const struct pair *pair, size_t len, int i)
 	ripc_msg_free(reply);
 }
 
-/* All that was published arrives once, and in its order if it has one. */
+/* Each published message arrives once, and in its order if it has one. */
 static void read_all(const struct side *to, uint32_t n_sent, bool ordered)
 {
 	bool seen[PUBLISHED_MAX] = {false};
@@ -475,7 +475,7 @@ START_TEST(close__with_failures_kept)
 {
 	size_t before;
 
-	(void)open_and_close(_i); /* what is taken once and for all */
+	(void)open_and_close(_i); /* state that is allocated once and for all */
 	before = open_and_close(_i);
 	ck_assert_uint_lt(open_and_close(_i), before + KEPT * sizeof(struct ripc_msg));
 }
@@ -541,7 +541,7 @@ START_TEST(reply__given_is_mapped)
 }
 END_TEST
 
-/* So many bytes, if the network can map what is given, else 0. */
+/* The length, if the network can map transferred memory, else 0. */
 static uint64_t in_place(int i, uint64_t bytes)
 {
 	const char *backend = calls_world.backends[i / 2];
@@ -650,7 +650,10 @@ START_TEST(call__given)
 }
 END_TEST
 
-/* What was certainly not delivered stays the caller's; what no caller hears of is dropped. */
+/*
+ * A message that was certainly not delivered stays the caller's; one with an unreported end is
+ * dropped.
+ */
 START_TEST(call__given_to_nobody)
 {
 	struct ripc_msg *answer;
@@ -814,7 +817,7 @@ START_TEST(call__bad_arguments)
 	call.n_items = 1;
 	call.flags = RIPC_SEND_LONG | RIPC_NOWAIT | RIPC_GIVE;
 	ck_assert_int_eq(ripc_call_start(pair.a.svc, &call), -EINVAL);
-	call.flags = RIPC_GIVE; /* what is in no buffer of the pool */
+	call.flags = RIPC_GIVE; /* memory in no buffer of the pool */
 	ck_assert_int_eq(ripc_call_start(pair.a.svc, &call), -EINVAL);
 	call.flags = 0;
 	call.n_returns = 1;

@@ -46,7 +46,7 @@ static uint64_t request_to(struct lone *lone)
 	struct wire_packet asked;
 
 	ck_assert_int_eq(ripc_call_start(lone->svc, &request), 0);
-	lone_pass(lone, 1000); /* it may have waited for others to go with */
+	lone_pass(lone, 1000); /* the reply may have waited for others to go with */
 	ck_assert(lone_hear(lone, since, WIRE_ANNOUNCE, &asked));
 	ck_assert_uint_ne(asked.lends, 0);
 	return asked.lends;
@@ -220,7 +220,7 @@ START_TEST(replies__and_others_are_answered_apart)
 	ck_assert_uint_eq(lone_stats(&lone).drop_duplicate, 1);
 	since = lone.n_sent;
 	say_long(&lone, 1, LARGE + 1, 0, 0);
-	ck_assert_int_ne(busy_since(&lone, since), -1); /* it is still being received */
+	ck_assert_int_ne(busy_since(&lone, since), -1); /* the reply is still being received */
 	lone_close_all(&lone);
 }
 END_TEST

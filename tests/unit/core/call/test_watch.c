@@ -79,8 +79,9 @@ START_TEST(watch__is_there_already)
 }
 END_TEST
 
-/* One that has spoken to the watcher first. It is known as soon as the resolver has confirmed it,
- * not only with the next look a second later; of ten at least one is so quick on a busy machine. */
+/* A service that has spoken to the watcher first. It is known as soon as the resolver has confirmed
+ * it, not only with the next look a second later; of ten at least one is so quick on a busy
+ * machine. */
 START_TEST(watch__has_spoken_first)
 {
 	struct iovec word = item("me", 2);
@@ -175,7 +176,7 @@ START_TEST(watch__is_stopped)
 }
 END_TEST
 
-/* One that drains is nobody's any more. */
+/* A draining service owns no ID any more. */
 START_TEST(watch__is_replaced)
 {
 	struct side first, second;
@@ -188,7 +189,7 @@ START_TEST(watch__is_replaced)
 	ck_assert_int_eq(ripc_service_drain(first.svc, PATIENCE_MS), 0);
 	side_open_as(&second, &cfg, id_of(_i));
 	incarnation = told(id_of(_i));
-	if (!incarnation) /* it was seen that nobody had it in between */
+	if (!incarnation) /* the watch saw the gap between the owners */
 		incarnation = told(id_of(_i));
 	ck_assert_uint_eq(incarnation, ripc_service_incarnation(second.svc));
 	side_close(&first);

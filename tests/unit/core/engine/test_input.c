@@ -55,7 +55,7 @@ static void check_ended(struct lone *lone, bool ended)
 	ripc_msg_free(msg);
 }
 
-/* It says so, and gives back our token: the send ends at once. So does the next one. */
+/* The partner says so, and gives back our token: the send ends at once. So does the next one. */
 START_TEST(abort__by_another_version)
 {
 	static struct lone lone;
@@ -73,7 +73,7 @@ START_TEST(abort__by_another_version)
 }
 END_TEST
 
-/* Who has not got our packet, or understands our version and got it altered. */
+/* A partner that has not got our packet, or understands our version and got it altered. */
 START_TEST(abort__not_believed)
 {
 	static struct lone lone;
@@ -91,7 +91,7 @@ START_TEST(abort__not_believed)
 }
 END_TEST
 
-/* Nor is it from a partner who has understood us before. */
+/* A report of a partner that has understood us before is not believed, either. */
 START_TEST(abort__by_a_partner)
 {
 	static struct lone lone;

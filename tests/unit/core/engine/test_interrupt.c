@@ -16,12 +16,12 @@
 #define SIGNALS_COME true
 #endif
 
-/* One that waits in a thread of its own. */
+/* A call that waits in a thread of its own. */
 struct caller {
 	pthread_t thread;
 	struct ripc_context *ctx;
 	struct ripc_service *svc;
-	uint64_t whom; /* it pings, or looks for */
+	uint64_t whom; /* the ID to ping, or to find */
 	enum { RECEIVES, PINGS, RESOLVES, AWAITS, LISTS, LISTS_BY_LISTER, AWAITS_AN_END,
 		DRAINS } what;
 	atomic_int result;
@@ -57,7 +57,7 @@ static int list_by_lister(struct ripc_context *ctx)
 	return n;
 }
 
-/* Of a call that nobody answers. */
+/* The end of a call without an answer. */
 static int await_end(const struct caller *caller)
 {
 	const struct iovec one = item("x", 1);
@@ -211,7 +211,7 @@ START_TEST(wake__while_messages_are_there)
 }
 END_TEST
 
-/* Of several that wait, in one service and in others of the context. */
+/* Several calls that wait, in one service and in others of the context. */
 START_TEST(wake__each_ends_one)
 {
 	struct caller callers[4] = {0}, other = {0};
@@ -254,7 +254,7 @@ START_TEST(wake__ends_a_ping)
 }
 END_TEST
 
-/* It tells what became of it, and the wake is kept. */
+/* The call reports the outcome, and the wake is kept. */
 START_TEST(wake__does_not_end_a_send)
 {
 	const struct iovec one = item("x", 1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Descriptors for event loops: of services, and of a context's ports. What they tell, to whom, and
+ * Descriptors for event loops: of services, and of a context's ports. Their events, receivers, and
  * how often.
  */
 #include <poll.h>
@@ -129,7 +129,9 @@ START_TEST(context_fd__is_quiet_when_nothing_is_to_be_done)
 	fd = ripc_context_fd(pair.b.ctx);
 	for (int i = 0; i < 100; i++)
 		acquaint(&pair.a, &pair.b);
-	/* Of what is over one look is enough; something of the resolver's may still come. */
+	/*
+	 * After the end of all work one look is enough; something of the resolver's may still come.
+	 */
 	for (int i = 0; i < 100 && readable(fd, 20); i++)
 		ripc_poll(pair.b.ctx);
 	ck_assert(!readable(fd, 0));
@@ -208,7 +210,7 @@ static void loop_watch(struct loop *loop, uint32_t at, uint32_t how)
 		ripc_service_fd(loop->sides[at].svc), &event), 0);
 }
 
-/* Of each message after -EAGAIN an edge tells; level-triggered it is no more often. */
+/* Each message after -EAGAIN makes an edge; level-triggered it is no more often. */
 START_TEST(service_fd__tells_each_message_once)
 {
 	struct side sides[2];
@@ -417,7 +419,7 @@ START_TEST(budget__of_partners_is_given_back)
 	const size_t len = 3 << 20;
 	struct ripc__env env;
 	struct side sides[3];
-	const int pools = _i ? 3 : 0; /* each keeps a long buffer */
+	const int pools = _i ? 3 : 0; /* each pool keeps a long buffer */
 	struct iovec one;
 	int before;
 
@@ -442,7 +444,7 @@ START_TEST(budget__of_partners_is_given_back)
 		ck_assert_int_gt(descriptors_open(), before);
 		ck_assert_int_le(descriptors_open(), before + i * of_pair + pools);
 	}
-	/* Whoever sleeps as long as there is nothing to do wakes up for it. */
+	/* A thread that sleeps as long as there is nothing to do wakes up for it. */
 	ck_assert_int_ge(ripc_poll_timeout(sides[0].ctx), 0);
 	for (int i = 0; i < 3; i++) {
 		leap_us += 61000000;

@@ -88,7 +88,7 @@ START_TEST(read__sum_follows)
 }
 END_TEST
 
-/* Whose device moves bytes intact waits for none. */
+/* A device that moves bytes intact waits for none. */
 START_TEST(read__sum_is_not_needed)
 {
 	static struct lone lone;
@@ -131,7 +131,7 @@ START_TEST(read__sum_is_wrong)
 }
 END_TEST
 
-/* It is waited for as long as it is said to follow. */
+/* The key is waited for as long as it is said to follow. */
 START_TEST(read__sum_never_comes)
 {
 	static struct lone lone;
@@ -301,7 +301,7 @@ START_TEST(open__closed_before_the_sum)
 }
 END_TEST
 
-/* What is asked for in datagrams while it is summed up is repeated without keys or with both. */
+/* A request in datagrams during the summing is repeated without keys or with both. */
 START_TEST(open__pulled_before_the_sum)
 {
 	static struct lone lone;
@@ -321,8 +321,9 @@ START_TEST(open__pulled_before_the_sum)
 END_TEST
 
 /*
- * So many items that only the first announcement would have room for their keys, as large datagrams
- * may be what vanishes: they are not opened, or who reads would give up when it is repeated.
+ * With many items, only the first announcement would have room for their keys, as the network may
+ * lose large datagrams: the items are not opened, or the reader would give up when the announcement
+ * is repeated.
  */
 START_TEST(open__many_items)
 {

@@ -5,7 +5,7 @@
  */
 #include "lone.h"
 
-#define POLLS_MAX 1000000u /* so often nobody looks in the time that is waited for */
+#define POLLS_MAX 1000000u /* most polls during the waiting time */
 #define WAIT_MS   20
 
 static struct {

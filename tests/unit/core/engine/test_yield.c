@@ -54,7 +54,7 @@ START_TEST(yield__little_where_yields_take_long)
 	}
 	took_ms = clock_ms() - began_ms;
 	ck_assert_int_eq(pthread_join(echo, NULL), 0);
-	/* Of two contexts; a lock may be given way to once and again. */
+	/* With two contexts, a lock may be given way to once and again. */
 	ck_assert_uint_le(atomic_load(&n_yields), 2 * (took_ms / APART_MS + 8));
 	pair_close(&pair);
 }

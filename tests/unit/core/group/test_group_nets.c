@@ -142,7 +142,9 @@ START_TEST(group__shorts)
 }
 END_TEST
 
-/* One that has left is told apart at once, or not known any more; the others have it. */
+/*
+ * A member that has left is told apart at once, or not known any more; the others have the message.
+ */
 START_TEST(group__one_has_left)
 {
 	struct ripc_counts counts;

@@ -351,7 +351,7 @@ START_TEST(long__given)
 }
 END_TEST
 
-/* What nobody got stays the sender's. */
+/* A message that no member got stays the sender's. */
 START_TEST(long__given_to_nobody)
 {
 	struct ripc_send send;
@@ -371,7 +371,7 @@ START_TEST(long__given_to_nobody)
 }
 END_TEST
 
-/* To a program whose entries are longer, the library tells the same, and 0 behind. */
+/* For a program with longer entries, the library reports the same, and 0 behind. */
 static void check_newer(const struct ripc_msg *msg, struct ripc_delivery *list)
 {
 	struct {
@@ -504,7 +504,7 @@ START_TEST(long__slow_one_is_left)
 }
 END_TEST
 
-/* So many as are taken without waiting, while one member does nothing. */
+/* Sends as many as are taken without waiting, while one member does nothing. */
 static uint32_t send_until_full(struct crowd *crowd, uint32_t flags, uint32_t most)
 {
 	const struct iovec hello = item("hello", 5);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What comes to many: heard only as the sender has told it, each short once, whatever comes how. */
+/* Multicast datagrams: heard only as announced by the sender, each short once, by any route. */
 #include "../../many.h"
 #include "core/group/heard.h"
 #include "core/objects.h"
@@ -34,7 +34,7 @@ static uint64_t told(struct lone *lone, uint64_t group, uint64_t token, uint64_t
 	return packet.stream.number;
 }
 
-/* The first is answered at once, the others with the next STREAM. */
+/* The first STREAM is answered at once, the others with the next STREAM. */
 START_TEST(many__is_heard_and_answered)
 {
 	static struct lone lone;
@@ -134,7 +134,7 @@ START_TEST(many__token_changes)
 	expect_nothing(&lone);
 	say_many(&lone, GROUP, TOKEN, FIRST + 1);
 	expect_short(&lone, GROUP, LOW(FIRST + 1));
-	ck_assert_uint_eq(told(&lone, GROUP, TOKEN, FIRST), FIRST + 1); /* it comes late */
+	ck_assert_uint_eq(told(&lone, GROUP, TOKEN, FIRST), FIRST + 1); /* the STREAM comes late */
 	say_copy(&lone, GROUP, LOW(FIRST + 1));
 	expect_nothing(&lone);
 	lone_close_all(&lone);
@@ -180,7 +180,9 @@ START_TEST(many__after_a_silence)
 }
 END_TEST
 
-/* So does one whose lower half looks like the next, or like one that has come. */
+/*
+ * The same for a number whose lower half looks like the next, or like one that has come.
+ */
 START_TEST(many__jump_of_the_upper_half)
 {
 	static struct lone lone;
@@ -307,7 +309,7 @@ START_TEST(many__altered)
 }
 END_TEST
 
-/* Of groups that the service has not joined nothing is heard, nor when it has left. */
+/* Messages to groups that the service has not joined, or has left, are not heard. */
 START_TEST(stream__of_other_groups)
 {
 	static struct lone lone;
@@ -444,7 +446,9 @@ START_TEST(stream__more_than_are_remembered)
 	ck_assert_uint_eq(told(&lone, GROUP + n, TOKEN, FIRST), UINT64_MAX);
 	say_many(&lone, GROUP + n, TOKEN, FIRST);
 	expect_nothing(&lone);
-	/* What was told before is heard, and counted beside its copies; it is not told again. */
+	/*
+	 * Earlier numbers are heard, and counted beside their copies; they are not reported again.
+	 */
 	say_many(&lone, GROUP, TOKEN, FIRST);
 	expect_short(&lone, GROUP, LOW(FIRST));
 	say_copy(&lone, GROUP, LOW(FIRST));
@@ -627,7 +631,7 @@ START_TEST(many__once_from_two_addresses)
 	say_many_from(&lone, first, GROUP, TOKEN, FIRST + 2);
 	expect_nothing(&lone);
 	ck_assert_uint_eq(told(&lone, GROUP, TOKEN, FIRST + 3), 0);
-	say_copy(&lone, GROUP, LOW(FIRST)); /* it came from the first address */
+	say_copy(&lone, GROUP, LOW(FIRST)); /* the copy came from the first address */
 	say_many_from(&lone, first, GROUP, TOKEN, FIRST + 3);
 	expect_nothing(&lone);
 	takes_many(&lone, FIRST + 3);

@@ -9,7 +9,7 @@
 #define MEMBERS_MAX 8u
 #define FIRST_HOST  2
 
-/* What the partners say in turns: which one speaks now, lone has. */
+/* The partners speak in turns: lone has the one that speaks now. */
 struct crowd {
 	struct lone lone;
 	struct lone members[MEMBERS_MAX]; /* only who they are */
@@ -112,7 +112,8 @@ static void crowd_open(struct crowd *crowd, const char *options, uint32_t n)
 		joined(lone);
 	}
 	lone_pass(lone, 2000000);
-	for (uint8_t host = FIRST_HOST; host < FIRST_HOST + n; host++) /* it was kept for them */
+	/* the datagram was kept for them */
+	for (uint8_t host = FIRST_HOST; host < FIRST_HOST + n; host++)
 		ck_assert_uint_eq(n_to(lone, crowd->since, host, WIRE_SHORT), 1);
 }
 
@@ -177,7 +178,10 @@ static uint64_t crowd_hears(struct crowd *crowd, const char *options, uint32_t n
 	return number;
 }
 
-/* All are told, and the first short goes both ways; once they have answered, one datagram is it. */
+/*
+ * All members get STREAM, and the first short goes both ways; after their answers, one datagram is
+ * enough.
+ */
 START_TEST(stream__takes_the_place_of_copies)
 {
 	static struct crowd crowd;
@@ -198,7 +202,8 @@ START_TEST(stream__takes_the_place_of_copies)
 		copy = last_short(&crowd, host);
 		ck_assert_uint_eq(copy.call.value, (uint32_t)packet.h.number);
 	}
-	ck_assert_uint_eq(copies_of_short(&crowd, false), 4); /* that one was to show it */
+	/* the datagram was to show the number */
+	ck_assert_uint_eq(copies_of_short(&crowd, false), 4);
 	ck_assert_uint_eq(last_short(&crowd, FIRST_HOST).call.value, 0);
 	all_hear(&crowd, 4, packet.h.number);
 	ck_assert_uint_eq(copies_of_short(&crowd, true), 0);
@@ -211,7 +216,7 @@ START_TEST(stream__takes_the_place_of_copies)
 }
 END_TEST
 
-/* Those that do not hear get copies with the number. For fewer than three it does not pay. */
+/* Members that do not hear get copies with the number. For fewer than three it does not pay. */
 START_TEST(stream__some_hear)
 {
 	static struct crowd crowd;
@@ -257,7 +262,7 @@ START_TEST(stream__invented_answers)
 }
 END_TEST
 
-/* So few members, or 0, or a device that cannot: no stream at all. */
+/* With few members, or 0, or a device that cannot: no stream at all. */
 START_TEST(stream__not_for_few)
 {
 	static const char *const options[] = {"group.many=4", "group.many=0",
@@ -327,8 +332,8 @@ START_TEST(stream__stops_arriving)
 END_TEST
 
 /*
- * Then another way is looked for. What had come before shows nothing of that one: for as long as
- * the members' answers are no later, each short goes to each of them as a copy.
+ * Then another way is looked for. Earlier datagrams show nothing of that way: for as long as the
+ * members' answers are no later, each short goes to each of them as a copy.
  */
 START_TEST(stream__another_way_is_no_better)
 {
@@ -353,7 +358,7 @@ START_TEST(stream__another_way_is_no_better)
 	}
 	ck_assert_uint_gt(many.n_opened, 1);
 	ck_assert_uint_lt(many.n_opened, 8);
-	/* This one is better. That it is so is known with the next answers. */
+	/* The new way is better, as the next answers show. */
 	do {
 		crowd_pass(&crowd, 200000, 0);
 		ck_assert_int_eq(crowd_send(&crowd), 0);
@@ -374,7 +379,7 @@ START_TEST(stream__another_way_is_no_better)
 }
 END_TEST
 
-/* Who has not answered for a while gets copies; so do all after a silence. */
+/* A member that has not answered for a while gets copies; so do all after a silence. */
 START_TEST(stream__answers_grow_old)
 {
 	static struct crowd crowd;
@@ -420,7 +425,7 @@ START_TEST(stream__cannot_be_sent)
 }
 END_TEST
 
-/* One that comes gets copies until it has answered; one that is no member any more gets nothing. */
+/* A new member gets copies until it has answered; a former member gets nothing. */
 START_TEST(stream__members_come_and_go)
 {
 	static struct crowd crowd;
@@ -443,7 +448,7 @@ START_TEST(stream__members_come_and_go)
 	ck_assert_uint_eq(copies_of_short(&crowd, true), 0);
 	lone->heeds = GROUP; /* members that answer no echo are looked for */
 	for (uint32_t i = 0; i < 60; i++) {
-		crowd_pass(&crowd, 1000000, 1); /* the first is silent */
+		crowd_pass(&crowd, 1000000, 1); /* the first member is silent */
 		ck_assert_int_eq(crowd_send(&crowd), 0);
 		for (uint32_t k = 1; k < 5; k++)
 			says_heard(&crowd, k, crowd.token, last_short(&crowd, TO_MANY).h.number);

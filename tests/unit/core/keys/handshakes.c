@@ -122,7 +122,7 @@ static double bytes_each(unsigned int n)
 		ripc__session_confirm(key_end_net(&ends[1]),
 			ripc__session_by(seal, theirs->next));
 		ripc__member_hold(seal, theirs);
-		/* What the first end knows is forgotten: it is the same member each time. */
+		/* The knowledge of the first end is deleted: it is the same member each time. */
 		ripc__sessions_end(first, key_end_member(&ends[0], &ends[1]));
 	}
 	ends[1].now_us += SWEPT_US;

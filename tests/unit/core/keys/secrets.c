@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What becomes of secrets, shown by two ends that make sessions, take forged datagrams, and close.
+ * The fate of secrets, shown by two ends that make sessions, take forged datagrams, and close.
  *
  *   secrets wiped     then nothing writable of this process has a secret any more
  *   secrets held      while the ends are open: what a core dump has, and what a forked child has.
  *                     Only keys of sessions may be there, in the memory of libcrypto.
  *   secrets compared  under valgrind: no branch and no address depends on a secret. Keys are
  *                     marked as undefined, and so is what is computed from them; memcheck tells
- *                     of each use. libcrypto itself is left out: it gets defined copies. What is
- *                     sent, and whether ripc__is_equal() says yes, is no secret.
+ *                     of each use. libcrypto itself is left out: it gets defined copies. Sent
+ *                     bytes and results of ripc__is_equal() are no secrets.
  *
  * Each then looks whether it would have found a copy that stays, a memcmp().
  */
@@ -167,7 +167,7 @@ static int mark_key(void *aead, const uint8_t *key)
 	return error;
 }
 
-/* What is sealed is sent, what is unsealed is believed: both are known then. */
+/* Encrypted data is sent, decrypted data is believed: both are known then. */
 static int mark_seal(void *aead, const struct ripc__beside *beside, const struct iovec *in,
 		uint32_t n, uint8_t *out)
 {
@@ -255,7 +255,7 @@ static uint32_t look(const uint8_t *from, const uint8_t *to, const char *where)
 	return found;
 }
 
-/* What a function that has returned left on the stack; that is overwritten soon. */
+/* Clears the stack of functions that have returned; it is overwritten soon. */
 static __attribute__((noinline)) void stack_look(void)
 {
 	const uint8_t *here = __builtin_frame_address(0);
@@ -386,7 +386,7 @@ static void marks(struct seal *from, struct seal *to)
 	uint8_t record[64 + SEALED_MARK] = {1, 2, 3};
 
 	ripc__sealed_mark(from, record, 64);
-	VALGRIND_MAKE_MEM_DEFINED(record, sizeof(record)); /* it is sent */
+	VALGRIND_MAKE_MEM_DEFINED(record, sizeof(record)); /* the record is sent */
 	MUST(ripc__sealed_mark_is_right(to, record, 64));
 	record[70] ^= 1;
 	MUST(!ripc__sealed_mark_is_right(to, record, 64));
@@ -478,7 +478,7 @@ static int wiped(void)
 	whole();
 	left = left_on_stack + look_everywhere();
 	printf("%u secrets, %u of them left\n", n_noted, left);
-	leak = malloc(PART); /* what the look must find */
+	leak = malloc(PART); /* the secret that the search must find */
 	MUST(leak);
 	for (uint32_t i = 0; i < PART; i++)
 		leak[i] = (char)(noted[n_noted / 2][i] ^ 0xff);
@@ -548,7 +548,7 @@ static int held(void)
 	found = look_at_holders("keys");
 	for (int i = 0; i < 2; i++) {
 		seal = ends[i].ctx->seal;
-		ripc__ciphers_free(&seal->ciphers); /* it has them no more */
+		ripc__ciphers_free(&seal->ciphers); /* the ciphers hold no secrets any more */
 	}
 	n_noted += 4;
 	found += look_at_holders("keys, also of sessions");

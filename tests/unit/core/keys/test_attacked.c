@@ -154,7 +154,7 @@ static void mac_remake(struct key_datagram *datagram)
 
 /* ---- UNKNOWN ----------------------------------------------------------------------------- */
 
-/* What an end without the session answers to the next datagram of Alice. */
+/* The answer of an end without the session to the next datagram of Alice. */
 static struct key_datagram unknown_of(int end)
 {
 	struct key_datagram passes;
@@ -240,7 +240,7 @@ START_TEST(unknown__of_another_context_begins_nothing)
 		assert_silent(ALICE);
 		ck_assert_uint_eq(bob_at_alice()->handshake, 0);
 	}
-	/* Meanwhile there are new keys. */
+	/* New keys come into use meanwhile. */
 	session = bob_at_alice()->current;
 	pass_time(REKEY_US);
 	alice_sends();
@@ -299,12 +299,12 @@ START_TEST(init__replayed_costs_no_budget)
 
 	handshake_finish(&first);
 	init_replay(&first);
-	/* Nor where only its MAC is the same. */
+	/* A datagram with only the same MAC has no effect, either. */
 	altered = first;
 	altered.bytes[INIT_HEADER] ^= 1;
 	init_replay(&altered);
 	ck_assert_uint_eq(ends[BOB].ctx->stats.hellos, 1);
-	/* Of two handshakes in two periods of proofs. */
+	/* Two handshakes in two periods of proofs. */
 	bob_at_alice()->is_stale = true;
 	pass_time(NEXT_US);
 	alice_sends();

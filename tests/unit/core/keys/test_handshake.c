@@ -124,7 +124,7 @@ END_TEST
 
 static struct ripc__crypto short_of_memory;
 static const struct ripc__crypto *real;
-static atomic_int fails; /* so many times */
+static atomic_int fails; /* number of failures */
 
 static int verify(void *lib, const uint8_t key[32], const struct iovec *data,
 		const uint8_t signature[64])
@@ -143,7 +143,7 @@ static const struct ripc__crypto *crypto(char why[256], char remedy[256])
 	return &short_of_memory;
 }
 
-/* Who has a capability is not refused where memory was short for a moment. */
+/* A member with a capability is not refused if memory was short for a moment. */
 START_TEST(memory__short_at_the_responder)
 {
 	const uint64_t id = (uint64_t)getpid() << 20 | 0x78;
@@ -172,7 +172,7 @@ END_TEST
 
 /* ---- addresses --------------------------------------------------------------------------- */
 
-/* What core hears of an event of the inner network. Returns how many events. */
+/* The events of the inner network for an event of the outer one. Returns how many events. */
 static int told(struct ripc_context *ctx, const struct ripc__addr *from, struct ripc__event *events)
 {
 	const struct device *device = &ctx->peers.devices[0];

@@ -244,7 +244,7 @@ START_TEST(read__what_root_shows_to_a_group)
 	ck_assert_int_eq(chmod(dir, 0755), 0);
 	chmod_secrets(7777, 0440);
 	ck_assert_int_eq(read_as_nobody(7777), 0);
-	ck_assert_int_eq(read_as_nobody(7778), -EACCES); /* it cannot be opened */
+	ck_assert_int_eq(read_as_nobody(7778), -EACCES); /* the file cannot be opened */
 	ck_assert_int_eq(read_dir(&found), -EACCES); /* the group is not ours */
 	path_of("private", path);
 	ck_assert_ptr_nonnull(strstr(why, path));
@@ -311,7 +311,7 @@ START_TEST(read__a_volume_of_kubernetes)
 	ck_assert_int_eq(chdir(dir), 0);
 	chmod_secrets(7777, 0440);
 	volume_make();
-	ck_assert_int_eq(read_as_nobody(7777), -EACCES); /* others can add files */
+	ck_assert_int_eq(read_as_nobody(7777), -EACCES); /* other users can add files */
 	child = fork();
 	if (child == 0)
 		_exit(read_mounted());
@@ -343,7 +343,10 @@ START_TEST(read__refuses_what_is_no_key)
 }
 END_TEST
 
-/* Whatever is revoked, the directory can be read: else nothing that is revoked would count. */
+/*
+ * The directory can be read for every list of revoked keys: otherwise no revocation would be
+ * effective.
+ */
 START_TEST(revoke__leaves_what_can_be_read)
 {
 	char key[65] = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
@@ -389,7 +392,7 @@ static int revoke_one(void)
 		"0123456789abcdef0123456789abcdef", why);
 }
 
-/* Of a file: how much of it is written until the disk is full; 0: until the process is killed. */
+/* The bytes of a file that are written until the disk is full; 0: until the process is killed. */
 static size_t write_most = SIZE_MAX;
 
 ssize_t __real_write(int fd, const void *bytes, size_t len);
@@ -436,7 +439,7 @@ START_TEST(change__cut_off)
 }
 END_TEST
 
-/* What a killed run has left is used: nothing is lost, and nothing blocks the next run. */
+/* Remains of a killed run are used: nothing is lost, and nothing blocks the next run. */
 START_TEST(new__goes_on)
 {
 	struct key_dir found, again;

@@ -183,7 +183,7 @@ START_TEST(replay__as_a_model_says)
 }
 END_TEST
 
-/* What is lost, or late by less than a word, needs no ring; what leaves the word does. */
+/* Numbers lost, or late by less than a word, need no ring; those that leave the word do. */
 START_TEST(replay__small_while_in_order)
 {
 	struct session session = {0};

@@ -10,7 +10,7 @@
 #include "suite.h"
 
 #define ASKED_BY 0x14c   /* the incarnation that speaks at Bob */
-#define TOKEN    0x70ce4 /* that it gives */
+#define TOKEN    0x70ce4 /* BOB's token */
 
 enum { ALICE, BOB, ENDS };
 
@@ -28,7 +28,7 @@ static struct device *device_of(struct pair *pair, int i)
 	return &pair->ends[i].ctx->peers.devices[0];
 }
 
-/* What core would get of a datagram that comes to BOB, in out. False: nothing. */
+/* The datagram for core from a datagram to BOB, in out. False: none. */
 static bool bob_opens(struct pair *pair, struct wire_packet *out)
 {
 	struct device *device = device_of(pair, BOB);

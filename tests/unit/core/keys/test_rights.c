@@ -31,7 +31,7 @@ static const char *const kind_names[KINDS] = {
 	"group long", "short by handle", "long by handle", "ping", "cancel"
 };
 
-/* What the first end may send to the second. */
+/* The rights of the first end towards the second. */
 enum right { GRANTED, NEVER, EXPIRED, REVOKED, LATER, REVERSE, RIGHTS };
 
 static const char *const right_names[RIGHTS] = {
@@ -42,7 +42,7 @@ static const char *network;
 
 /* ---- two ends ---------------------------------------------------------------------------- */
 
-/* Each takes all that comes, answers what asks, and counts what is neither. */
+/* Each end takes all messages, answers requests, and counts the rest. */
 static struct end {
 	struct side side;
 	struct ripc__env env;
@@ -463,7 +463,7 @@ static void check_passes(int from, const char *when)
 			status);
 		for (int i = 0; i < PATIENCE_MS && kind != PING && kind != CANCEL &&
 				atomic_load(&ends[!from].n_came) == before; i++)
-			usleep(1000); /* it is in the queue of the other end */
+			usleep(1000); /* the message is in the queue of the other end */
 		if (kind != PING && kind != CANCEL)
 			ck_assert_uint_ne(atomic_load(&ends[!from].n_came), before);
 	}

@@ -121,7 +121,7 @@ static void stream_await(uint32_t more)
 		usleep(1000);
 }
 
-/* All that was delivered has come, once. */
+/* Every delivered message has arrived, once. */
 static void stream_end(void)
 {
 	atomic_store(&stream.stop, true);
@@ -172,7 +172,7 @@ START_TEST(secret__replaced_under_load)
 	rotate(&b, 1, RIPC_ROTATE_END);
 	stream_end();
 	ck_assert_int_eq(atomic_load(&stream.failed), 0);
-	/* Who has only the old one is out. */
+	/* A program with only the old secret is excluded. */
 	open_with(&old, 1, 2, 0);
 	ck_assert_int_lt(ripc_send_long(old.svc, b.id, &one, 1, 1000), 0);
 	ck_assert_int_eq(ripc_keys_rotate(key_dirs[0], RIPC_ROTATE_END, key_why), -EALREADY);
@@ -189,7 +189,7 @@ static int note_rotation(void *arg, const char *text)
 	return 0;
 }
 
-/* What "ripc key show" says of the step. */
+/* The step according to "ripc key show". */
 static void check_step(const char *step)
 {
 	char line[32] = "";
@@ -347,12 +347,12 @@ START_TEST(private__waits_for_the_next_open)
 		key_dirs[2], key_dirs[1]);
 	ck_assert_int_eq(system(command), 0);
 	ck_assert_int_eq(ripc_keys_reload(b.ctx), 0);
-	ck_assert(has_said(1, "this one keeps its own"));
+	ck_assert(has_said(1, "this context keeps its own"));
 	for (int i = 0; i < 20; i++) {
 		ck_assert_int_eq(ripc_send_long(b.svc, a.id, &one, 1, 5000), 0);
 		usleep(5000);
 	}
-	ck_assert(!has_said(1, "of our 1 capabilities do not count"));
+	ck_assert(!has_said(1, "of our 1 capabilities are not valid"));
 	side_close(&a);
 	side_close(&b);
 }
@@ -433,7 +433,7 @@ START_TEST(authority__vanishes)
 	snprintf(path, sizeof(path), "%s/authority", key_dirs[0]);
 	ck_assert_int_eq(unlink(path), 0);
 	ck_assert_int_eq(ripc_keys_reload(a.ctx), -ENOENT);
-	ck_assert(has_said(0, "authority has vanished"));
+	ck_assert(has_said(0, "authority is missing"));
 	ck_assert_int_eq(ripc_send_long(b.svc, a.id, &one, 1, 5000), -EACCES);
 	side_close(&a);
 	side_close(&b);
@@ -447,7 +447,7 @@ START_TEST(authority__vanishes)
 }
 END_TEST
 
-/* What is wrong in the directory changes nothing. */
+/* Errors in the directory change nothing. */
 START_TEST(reload__refuses_what_is_wrong)
 {
 	struct iovec one = {"x", 1};
@@ -460,7 +460,7 @@ START_TEST(reload__refuses_what_is_wrong)
 	snprintf(path, sizeof(path), "%s/secret", key_dirs[0]);
 	ck_assert_int_eq(chmod(path, 0644), 0);
 	ck_assert_int_eq(ripc_keys_reload(a.ctx), -EACCES);
-	ck_assert(has_said(0, "nothing is changed"));
+	ck_assert(has_said(0, "not reloaded"));
 	ck_assert_int_eq(ripc_send_long(a.svc, b.id, &one, 1, 5000), 0);
 	ck_assert_int_eq(chmod(path, 0600), 0);
 	ck_assert_int_eq(ripc_keys_reload(a.ctx), 0);
@@ -468,7 +468,7 @@ START_TEST(reload__refuses_what_is_wrong)
 	snprintf(path, sizeof(path), "echo no key >%s/revoked", key_dirs[0]);
 	ck_assert_int_eq(system(path), 0);
 	ck_assert_int_eq(ripc_keys_reload(a.ctx), -EINVAL);
-	ck_assert(has_said(0, "a line that is no public key"));
+	ck_assert(has_said(0, "a line that is not a public key"));
 	side_open(&open, 0);
 	ck_assert_int_eq(ripc_keys_reload(open.ctx), -ENOKEY);
 	ck_assert_int_eq(ripc_keys_reload(NULL), -EINVAL);
@@ -546,19 +546,19 @@ START_TEST(reload__of_a_file_system_that_hangs)
 	await_hanging(1);
 	look_now(a.ctx);
 	ck_assert_int_eq(ripc_send_long(b.svc, nobody, &one, 1, 5000), 0);
-	for (int i = 0; i < 5000 && !has_said(0, "has not answered"); i++)
+	for (int i = 0; i < 5000 && !has_said(0, "has not responded"); i++)
 		usleep(1000);
-	ck_assert(has_said(0, "has not answered"));
+	ck_assert(has_said(0, "has not responded"));
 	ck_assert_int_eq(pthread_create(&thread, NULL, reload, a.ctx), 0);
 	await_hanging(2);
 	ck_assert_int_eq(ripc_send_long(b.svc, nobody, &one, 1, 5000), 0);
 	key_public(2, key);
 	ck_assert_int_eq(ripc_keys_revoke(key_dirs[0], key, key_why), 0);
-	ck_assert(!has_said(0, "is in use"));
+	ck_assert(!has_said(0, "and was reloaded"));
 	atomic_store(&hangs, false);
 	ck_assert_int_eq(pthread_join(thread, &status), 0);
 	ck_assert_int_eq((intptr_t)status, 0);
-	ck_assert(has_said(0, "is in use"));
+	ck_assert(has_said(0, "and was reloaded"));
 	side_close(&b);
 	side_close(&a);
 }
@@ -571,7 +571,7 @@ static struct {
 
 static void hear_reread(void *arg, int level, const char *text)
 {
-	if (strstr(text, "is in use"))
+	if (strstr(text, "and was reloaded"))
 		reread.is_locked = atomic_load(&reread.ctx->lock.word) != 0;
 	hear(arg, level, text);
 }
@@ -601,7 +601,7 @@ START_TEST(close__while_keys_are_read)
 	atomic_store(&hangs, false);
 	ck_assert_int_eq(pthread_join(thread, &status), 0);
 	ck_assert_int_eq((intptr_t)status, 0);
-	ck_assert(has_said(0, "is in use"));
+	ck_assert(has_said(0, "and was reloaded"));
 	ck_assert(reread.is_locked);
 }
 END_TEST

@@ -27,7 +27,7 @@
 #define LONG_BYTES 300000u
 #define REFUSAL_MS 1500 /* a deadline before which a refusal has been heard */
 
-/* What the one on the link does to one of so many datagrams of a kind; 0: nothing. */
+/* The actions of the attacker on the link, for one of n datagrams of a kind; 0: nothing. */
 static uint32_t alters, cuts, replays, swaps, forges;
 static uint64_t state = 1;
 static struct kept {
@@ -161,7 +161,7 @@ static atomic_bool is_told[2]; /* of another deployment: the one with dirs[2], t
 static void hear(void *arg, int level, const char *text)
 {
 	(void)level;
-	if (strstr(text, "or others") || strstr(text, "or with others"))
+	if (strstr(text, "or other keys") || strstr(text, "or with other keys"))
 		atomic_store((atomic_bool *)arg, true);
 }
 
@@ -338,7 +338,10 @@ END_TEST
 
 #define ALIKE 100 /* messages of the same bytes */
 
-/* What passes while a sends the same bytes again and again. Returns how many datagrams had them. */
+/*
+ * Counts datagrams while a sends the same bytes again and again. Returns how many datagrams had
+ * them.
+ */
 static uint32_t capture(struct kept *captured)
 {
 	uint8_t bytes[400] = {0};
@@ -462,7 +465,8 @@ static void capability_put(const char *authority, const char *holder, uint32_t w
 
 static const struct capability_case {
 	const char *name;
-	uint32_t be, send; /* whose capability is how: 0 good, 1 none, 2 expired, 3 of another ID */
+	/* the state of a capability: 0 good, 1 none, 2 expired, 3 of another ID */
+	uint32_t be, send;
 	int status;
 } cases[] = {
 	{"all good", 0, 0, 0}, {"server has none", 1, 0, -EACCES}, {"expired", 2, 0, -EACCES},

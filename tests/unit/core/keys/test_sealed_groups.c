@@ -42,7 +42,7 @@ START_TEST(group__without_authority)
 }
 END_TEST
 
-/* The first may be in the group, the second may send to it, the third may neither. */
+/* The first end may be in the group, the second may send to it, the third has neither right. */
 START_TEST(group__needs_the_right)
 {
 	const struct iovec hello = item("hello", 5);

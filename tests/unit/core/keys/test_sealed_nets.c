@@ -160,7 +160,7 @@ START_TEST(net__longs)
 	longs_pass(&a, &b);
 	longs_pass(&b, &a);
 	ck_assert_uint_gt(atomic_load(&n_datagrams), 4 * LONGS);
-	/* It is read where the reader may read and the sender has said where. */
+	/* The message is read if the reader may read and the sender has said where. */
 	if (inner->remote.move && (is_by(net, "shm") ||
 			(trust[0] && trust[1] && calls_world.moves)))
 		ck_assert_uint_gt(atomic_load(&n_moves), 0);

@@ -100,7 +100,9 @@ static void *receive_one(void *arg)
 	return NULL;
 }
 
-/* Both begin; the second one's handshake is on its way when the first one has got a session. */
+/*
+ * Both ends begin; the second one's handshake is on its way when the first one has got a session.
+ */
 START_TEST(both_begin__by_a_silent_network)
 {
 	struct side a, b;

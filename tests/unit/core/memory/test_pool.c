@@ -390,7 +390,10 @@ START_TEST(fault__as_far_as_asked)
 }
 END_TEST
 
-/* What is promised takes of the limit, and no memory before bytes come: no more than these want. */
+/*
+ * Promised memory counts against the limit, and takes no memory before bytes come: no more than
+ * these want.
+ */
 START_TEST(promise__takes_no_memory)
 {
 	static const size_t lens[] = {100 * KIB, 500 * KIB, MIB, 20 * MIB};
@@ -452,7 +455,7 @@ static uint8_t *come(uint64_t from)
 	return buf;
 }
 
-/* What goes back to where all of it came from has the same memory each time, which is mapped. */
+/* Memory that is returned to its origin is the same each time, and is mapped. */
 START_TEST(share__again_with_its_sender)
 {
 	uint64_t id = 0;
@@ -526,7 +529,7 @@ START_TEST(share__not_with_others)
 	ck_assert_uint_eq(stats().taken, 3 * MIB);
 	give(other);
 	buf = come(READER);
-	ck_assert_int_eq(show(buf, OTHER), -EINVAL); /* what it held before was another's */
+	ck_assert_int_eq(show(buf, OTHER), -EINVAL); /* the earlier contents were another's */
 	ck_assert_int_eq(show(buf, 0), -EINVAL);
 	give(buf);
 	/* A buffer that two have seen, or one that did not send it, goes when it is freed. */

@@ -299,7 +299,7 @@ START_TEST(receive_end__of_very_many)
 }
 END_TEST
 
-/* That an ordered message has failed is known when its end is taken. */
+/* The failure of an ordered message is known when its end is taken. */
 START_TEST(receive_end__of_ordered_sends)
 {
 	const struct iovec one = item("x", 1);

@@ -195,7 +195,7 @@ static void check_bytes(const struct ripc_msg *msg, size_t len, uint8_t byte)
 	ck_assert_mem_eq(bytes, bytes + 1, len - 1);
 }
 
-/* So many bytes came to i in all, and none was copied. */
+/* The number of bytes that came to i in all, none of them copied. */
 static void check_mapped(int i, uint64_t bytes)
 {
 	ck_assert_uint_eq(stats_of(i).mapped_bytes, bytes);
@@ -256,7 +256,7 @@ START_TEST(give_on__back_to_its_owner)
 }
 END_TEST
 
-/* One that has come home is given again: all keep it mapped, and it comes home again. */
+/* A buffer that has come home is transferred again: all keep it mapped, and it comes home again. */
 START_TEST(give_on__the_same_buffer_again)
 {
 	struct ripc_msg *msg;
@@ -365,7 +365,7 @@ START_TEST(give_on__second_middle_closes)
 	own = buffer(0, LEN, 9);
 	ck_assert_int_eq(ripc_buf_ref(ends[0].ctx, own), 0);
 	msg = pass(0, 1, own, LEN);
-	/* One has it mapped, and does not read it any more. */
+	/* A member has the buffer mapped, and does not read it any more. */
 	ck_assert_int_eq(ripc_buf_ref(ends[1].ctx, msg->items[0].iov_base), 0);
 	other = pass(1, 4, msg->items[0].iov_base, LEN);
 	msg = pass_on(2, 3, pass_on(1, 2, msg));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is given (RIPC_GIVE) and mapped: two contexts of one thread, on the loop backend and over
- * shared memory. Who holds what is told by the statistics.
+ * Buffers transferred (RIPC_GIVE) and mapped: two contexts of one thread, on the loop backend and
+ * over shared memory. The statistics show the holders.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -190,8 +190,8 @@ START_TEST(give__is_read_in_place)
 END_TEST
 
 /*
- * Who sends much need not wait until the receiver has looked at it and calls again: what is given,
- * what is read, and what is pulled.
+ * A busy sender need not wait until the receiver has looked at a message and calls again: for
+ * transferred, read and pulled messages.
  */
 START_TEST(long__is_acknowledged_at_once)
 {
@@ -426,7 +426,9 @@ START_TEST(holders__by_service)
 }
 END_TEST
 
-/* What others hold is in use; when they free it there is room again, without a poll between. */
+/*
+ * Memory held by others is in use; when they free it there is room again, without a poll between.
+ */
 START_TEST(give__owner_out_of_memory)
 {
 	enum { MOST = 32 };
@@ -551,7 +553,7 @@ START_TEST(give__into_a_window)
 }
 END_TEST
 
-/* What was held before goes on to others: from there it is a copy. */
+/* A held buffer is forwarded to others: from there it is a copy. */
 START_TEST(give__goes_on)
 {
 	struct world world;
@@ -581,7 +583,7 @@ START_TEST(give__goes_on)
 }
 END_TEST
 
-/* So do a few bytes of one, by a short message. */
+/* A few bytes of a buffer, by a short message, are a copy, too. */
 START_TEST(give__goes_on_as_a_short)
 {
 	struct world world;

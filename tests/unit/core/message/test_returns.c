@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What partners may write into, and whether they did: with one who may say anything, and with two
- * contexts on the loop backend.
+ * Memory that partners may write into, and whether they did: with a partner that may say anything,
+ * and with two contexts on the loop backend.
  */
 #include "loop/loop.h"
 #include "core/net/backend.h"
@@ -64,7 +64,7 @@ static void check_landed(struct lone *lone, uint64_t total)
 	ripc_msg_free(msg);
 }
 
-/* It goes to the application where it was written, once nobody can write any more. */
+/* The buffer goes to the application where it was written, once no partner can write any more. */
 START_TEST(returns__written_into)
 {
 	static struct lone lone;
@@ -309,7 +309,10 @@ static bool lands(struct lone *lone)
 	return memcmp(lent, ours, 1000) == 0;
 }
 
-/* It says that the question did not arrive, and is answering it: what it has is still lent. */
+/*
+ * The partner reports that the question did not arrive, and is answering it: its buffers are still
+ * posted.
+ */
 START_TEST(returns__of_a_request_being_answered)
 {
 	static struct lone lone;
@@ -323,7 +326,7 @@ START_TEST(returns__of_a_request_being_answered)
 		gone.h.number = lone.token_in;
 		gone.value = lone.now_us / 2;
 		lone_say(&lone, &gone, NULL, NULL);
-		lone_pass(&lone, 3000000); /* nor is it anywhere else */
+		lone_pass(&lone, 3000000); /* the partner is not at another address, either */
 	} else {
 		refuse(&lone, &question);
 	}
@@ -336,7 +339,9 @@ START_TEST(returns__of_a_request_being_answered)
 }
 END_TEST
 
-/* It refuses the question, and answers while the items are still being closed: too late. */
+/*
+ * The partner refuses the question, and answers while the items are still being closed: too late.
+ */
 START_TEST(returns__answered_after_a_refusal)
 {
 	static struct lone lone;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who claims to be somebody: what is sent by ID goes where the resolver says, and never to who has
- * only claimed it. The true partner lives at host 2, a forger, who knows all that is public of it,
- * at host 3.
+ * Identity claims: messages by ID go where the resolver says, and never to a mere claimant. The
+ * true partner lives at host 2, a forger, who knows all its public data, at host 3.
  */
 #include "claimants.h"
 
@@ -130,7 +129,7 @@ START_TEST(claim__nobody_is_named)
 }
 END_TEST
 
-/* What the true one says to an echo with a token that it does not know. */
+/* The true partner's reply to an echo with a token that it does not know. */
 static void deny(struct lone *lone, const struct wire_packet *echo)
 {
 	struct wire_packet retry = {.h = {.type = WIRE_RETRY, .number = echo->h.token},
@@ -384,7 +383,7 @@ START_TEST(claim__late_hello_from_elsewhere)
 }
 END_TEST
 
-/* Both have only claimed it: the resolver decides, without an echo, whoever was first. */
+/* Both partners have only claimed it: the resolver decides, without an echo, whoever was first. */
 START_TEST(claim__two_claim_the_same)
 {
 	static struct lone lone;
@@ -444,7 +443,10 @@ START_TEST(claim__is_answered)
 }
 END_TEST
 
-/* Both have said hello at once, by different ways: that is no forgery, and costs one round trip. */
+/*
+ * Both partners have said hello at once, by different ways: that is no forgery, and costs one round
+ * trip.
+ */
 START_TEST(claim__hellos_cross)
 {
 	static struct lone lone;
@@ -460,7 +462,7 @@ START_TEST(claim__hellos_cross)
 	lone.proof = packet.value;
 	since = lone.n_sent;
 	say_short(&lone, 1, 0);
-	/* It counts as a hello alone, as it may be anybody's. */
+	/* The packet counts as a hello alone, as any sender may have made it. */
 	ck_assert_uint_eq(lone_stats(&lone).short_received, 0);
 	ck_assert(lone_hear(&lone, since, WIRE_HELLO_ONLY, &packet));
 	ck_assert_uint_eq(lone.sent_to[(lone.n_sent - 1) % LONE_SENT_MAX], TRUE_HOST);
@@ -471,7 +473,7 @@ START_TEST(claim__hellos_cross)
 }
 END_TEST
 
-/* So it is with what follows that hello, though it bears the same token. */
+/* Packets after that hello are treated in the same way, though they bear the same token. */
 START_TEST(claim__hellos_cross_again)
 {
 	static struct lone lone;

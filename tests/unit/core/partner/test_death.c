@@ -121,7 +121,7 @@ START_TEST(death__beside_a_sleep_in_the_port)
 }
 END_TEST
 
-/* What was certainly not delivered goes to the next holder of the ID. */
+/* Messages that were certainly not delivered go to the next owner of the ID. */
 START_TEST(death__next_holder_gets_what_is_left)
 {
 	static struct lone lone;

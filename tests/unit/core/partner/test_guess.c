@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who guesses at tokens gets few tries, and harms nobody else at that address. */
+/* An attacker that guesses tokens gets few tries, and harms no other service at that address. */
 #include "lone.h"
 
 #define GUESSES 5000
@@ -93,7 +93,7 @@ START_TEST(guess__from_the_address_of_a_partner)
 }
 END_TEST
 
-/* Nor do guesses at what RETRY and GONE give back end in anything. */
+/* Guesses at the tokens that RETRY and GONE return have no effect, either. */
 START_TEST(guess__right_gone_after_many_wrong)
 {
 	static struct lone lone;
@@ -119,7 +119,7 @@ START_TEST(guess__right_gone_after_many_wrong)
 }
 END_TEST
 
-/* Who is not known any more and said no hello gets a proof that the next hello can use. */
+/* An unknown partner without a hello gets a proof that the next hello can use. */
 START_TEST(retry__to_a_packet_without_hello)
 {
 	static struct lone lone;

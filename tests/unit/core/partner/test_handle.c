@@ -89,7 +89,9 @@ static void check_of_use(struct lone *lone, uint64_t handle)
 	ck_assert_uint_eq(n_sent_to(lone, since, WIRE_SHORT, lone->host), 1);
 }
 
-/* Of two that claim the same, each is sent to by its own handle. The resolver is not asked. */
+/*
+ * Two partners with the same claim: each is sent to by its own handle. The resolver is not asked.
+ */
 START_TEST(handle__of_two_that_claim_the_same)
 {
 	static struct lone lone;
@@ -123,7 +125,9 @@ START_TEST(handle__of_two_that_claim_the_same)
 }
 END_TEST
 
-/* What waits for whom the ID means keeps no message by handle waiting, and does not go with it. */
+/*
+ * Messages that wait for the owner of the ID delay no message by handle, and are not sent with it.
+ */
 START_TEST(handle__passes_what_waits)
 {
 	static struct lone lone;
@@ -163,7 +167,7 @@ START_TEST(handle__of_one_that_lost_its_id)
 	say_short(&lone, 2, 0);
 	ck_assert_uint_eq(handle_of(&lone), handle);
 	check_of_use(&lone, handle);
-	/* It leaves: what is sent by its ID looks for the next one. */
+	/* The partner leaves: messages by its ID look for the next one. */
 	ck_assert_int_eq(lone_send_long(&lone, 0, 4), 0);
 	lone_say(&lone, &(struct wire_packet){.h = {.type = WIRE_ANSWER},
 		.ack = {.number = 1, .status = ESHUTDOWN}}, NULL, NULL);
@@ -190,7 +194,7 @@ static void leave(struct lone *lone)
 	lone_say(lone, &gone, NULL, NULL);
 }
 
-/* Of one that is gone no handle is of use, not even when something lives there that claims it. */
+/* A handle of an ended partner is of no use, not even when something lives there that claims it. */
 START_TEST(handle__of_one_that_is_gone)
 {
 	static struct lone lone;
@@ -213,7 +217,9 @@ START_TEST(handle__of_one_that_is_gone)
 }
 END_TEST
 
-/* It was not gone, and returns with its own token, from elsewhere: its next message tells. */
+/*
+ * The partner was not gone, and returns with its own token, from elsewhere: its next message tells.
+ */
 START_TEST(handle__of_one_that_returns)
 {
 	static struct lone lone;
@@ -311,7 +317,7 @@ START_TEST(handle__of_a_guess)
 }
 END_TEST
 
-/* What does not go together. */
+/* Arguments that exclude each other. */
 START_TEST(handle__bad_arguments)
 {
 	static struct lone lone;

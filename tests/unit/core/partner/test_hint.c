@@ -44,7 +44,10 @@ static void expect_nothing(struct lone *lone)
 	ck_assert_int_eq(ripc_receive(lone->svc, 0, &msg), -EAGAIN);
 }
 
-/* Of one inquiry, which has one nonce, that of the first echo; others ask about the address. */
+/*
+ * The echoes of one inquiry, which has one nonce, that of the first echo; others ask about the
+ * address.
+ */
 static uint32_t n_echoes(struct lone *lone, uint32_t since)
 {
 	struct wire_packet packet;
@@ -120,7 +123,7 @@ START_TEST(hint__successor)
 }
 END_TEST
 
-/* What is new, and what is left, goes to the next holder. */
+/* New and remaining messages go to the next owner. */
 START_TEST(hint__next_holder_gets_what_is_left)
 {
 	static struct lone lone;
@@ -165,7 +168,9 @@ START_TEST(hint__partner_has_moved)
 }
 END_TEST
 
-/* It leaves the address that the resolver has found, too: the resolver is asked once more. */
+/*
+ * The partner leaves the address that the resolver has found, too: the resolver is asked once more.
+ */
 START_TEST(hint__partner_has_moved_twice)
 {
 	static struct lone lone;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who is believed to be whom, where, and for how long; and how many there is room for. */
+/* Verified identities of partners, their addresses and lifetimes, and the room for partners. */
 #include "core/partner/partner.h"
 #include "lone.h"
 
@@ -101,7 +101,7 @@ START_TEST(hello__of_known_context_from_elsewhere)
 	since = lone.n_sent;
 	intrude(&lone);
 	ck_assert_uint_ne(lone.n_sent, since);
-	/* Whatever is asked of it, it answers. */
+	/* The partner answers every query. */
 	lone_say(&lone, &(struct wire_packet){.h.type = WIRE_HELLO_ONLY}, NULL, NULL);
 	for (uint32_t i = since; i < lone.n_sent; i++) {
 		if (wire_decode(lone.sent[i], lone.sent_len[i], &echo) == 0 &&
@@ -227,7 +227,9 @@ static void check_received(struct lone *lone, bool any)
 	ripc_msg_free(msg);
 }
 
-/* One that was taken for dead says hello from elsewhere, with a short: it gets another token. */
+/*
+ * A partner that was taken for dead says hello from elsewhere, with a short: it gets another token.
+ */
 static void come_back(struct lone *lone, uint64_t number)
 {
 	struct wire_packet hello;
@@ -255,12 +257,12 @@ START_TEST(gone__was_a_mistake)
 	say_short(&lone, 1);
 	check_received(&lone, true);
 	say_gone(&lone);
-	/* What it has sent before and comes late has no effect, with its token or a hello. */
+	/* Earlier packets of it that come late have no effect, with its token or a hello. */
 	say_short(&lone, 2);
 	check_received(&lone, false);
 	come_back(&lone, 3);
 	check_received(&lone, false);
-	/* What it sends with a token that was made afterwards has. */
+	/* Packets with a token that was made afterwards have. */
 	say_short(&lone, 3);
 	check_received(&lone, true);
 	say_short(&lone, 1);
@@ -291,7 +293,7 @@ START_TEST(goodbye__needs_both_tokens)
 }
 END_TEST
 
-/* Who closes says so to its partner, once, with both tokens. */
+/* A closing context says so to its partner, once, with both tokens. */
 START_TEST(goodbye__when_the_service_closes)
 {
 	static struct lone lone;
@@ -314,7 +316,10 @@ START_TEST(goodbye__when_the_service_closes)
 }
 END_TEST
 
-/* So does one of which something was still to be read, wherever it is found. */
+/*
+ * A partner returns after its goodbye, while a message of it is still unread: its messages arrive,
+ * wherever it is found.
+ */
 static void gone_unread(bool is_resolved)
 {
 	static struct lone lone;
@@ -352,7 +357,7 @@ START_TEST(gone__while_unread__and_resolved)
 }
 END_TEST
 
-/* It is dead, but the resolver finds it elsewhere. */
+/* The partner is dead, but the resolver finds it elsewhere. */
 START_TEST(gone__but_the_resolver_names_it)
 {
 	static struct lone lone;
@@ -418,8 +423,8 @@ static bool echo_is_answered(struct lone *lone, uint8_t host, uint64_t stamp)
 }
 
 /*
- * It was taken for gone, and asks from a new address whether we gave it its token. A RETRY would
- * deny it, and what it then sends would be taken for new (sim --addresses --seed 123).
+ * The partner was taken for gone, and asks from a new address whether we gave it its token. A RETRY
+ * would deny it, and its next packets would be taken for new (sim --addresses --seed 123).
  */
 START_TEST(gone__its_token_is_still_ours)
 {
@@ -439,7 +444,7 @@ START_TEST(gone__its_token_is_still_ours)
 }
 END_TEST
 
-/* One that had only claimed its ID: somebody else may have its token. */
+/* A partner that had only claimed its ID: an attacker may have its token. */
 START_TEST(gone__the_token_of_a_claimant)
 {
 	static struct lone lone;
@@ -478,7 +483,10 @@ START_TEST(numbers__go_on_with_a_second_partner)
 }
 END_TEST
 
-/* It is dead, and the resolver names it elsewhere: what it repeats from there has come before. */
+/*
+ * The partner is dead, and the resolver names it elsewhere: packets repeated from there have come
+ * before.
+ */
 START_TEST(numbers__are_inherited_by_a_second_partner)
 {
 	static struct lone lone;
@@ -555,7 +563,10 @@ static void prove(struct lone *lone, uint8_t host)
 	lone->proof = packet.value;
 }
 
-/* So many incarnations at that address, each of which leaves something to remember if asked to. */
+/*
+ * The number of incarnations at that address, each of which leaves something to remember if asked
+ * to.
+ */
 static void crowd(struct lone *lone, uint8_t host, uint32_t n, bool to_remember)
 {
 	prove(lone, host);
@@ -568,7 +579,10 @@ static void crowd(struct lone *lone, uint8_t host, uint32_t n, bool to_remember)
 	}
 }
 
-/* Who is a hundred thousand and leaves nothing to remember takes the room of himself. */
+/*
+ * A hundred thousand identities of one attacker that leave nothing to remember take only its own
+ * room.
+ */
 START_TEST(hello__of_a_hundred_thousand)
 {
 	static struct lone lone;
@@ -602,7 +616,10 @@ START_TEST(hello__of_more_than_there_is_room_for)
 		crowd(&lone, host, 1, true);
 	ck_assert_uint_eq(lone_stats(&lone).drop_partner_limit, refused);
 	ck_assert_int_eq(ripc_send_short(lone.svc, 0x50ebd, &item, 1), 0);
-	/* What a sender may still repeat is remembered; then it gives way to others. */
+	/*
+	 * Packets that a sender may still repeat are remembered; then their record gives way to
+	 * others.
+	 */
 	dropped = lone_stats(&lone).drop_partner_limit;
 	lone.now_us += 39000000;
 	crowd(&lone, 4, 100, true);
@@ -667,7 +684,7 @@ START_TEST(hello__of_more_hosts_than_there_is_room_for)
 	crowds(&lone, 1000, 1018, 65536 / 4, true);
 	ck_assert_uint_ge(lone_stats(&lone).partners, 65536 / 4 * 3 - 1);
 	dropped = lone_stats(&lone).drop_partner_limit;
-	/* What the first packet says counts once our token comes back, and then only once. */
+	/* The contents of the first packet count once our token comes back, and then only once. */
 	token = arrive(&lone, 2000);
 	ck_assert_int_eq(ripc_receive(lone.svc, 0, &msg), -EAGAIN);
 	ck_assert(is_heard(&lone, token, 1));

@@ -27,8 +27,8 @@ static struct {
 	bool is_real;  /* its time is */
 	bool has_last; /* a third network, which always works */
 	bool has_no_address; /* the better one */
-	struct ripc__addr gone; /* what goes there vanishes */
-	uint32_t lost_replies;  /* so many echo replies vanish on the better one */
+	struct ripc__addr gone; /* packets to this address vanish */
+	uint32_t lost_replies;  /* number of echo replies that vanish on the better one */
 	uint32_t delivered, received;
 	bool seen[1000];
 } world;
@@ -274,7 +274,7 @@ START_TEST(failed__at_first)
 }
 END_TEST
 
-/* It makes no route: the next one is taken at once, and it is tried again later. */
+/* The network makes no route: the next one is taken at once, and it is tried again later. */
 START_TEST(refused__at_first)
 {
 	const struct iovec item = {"hello", 5};
@@ -287,8 +287,8 @@ START_TEST(refused__at_first)
 	ck_assert_uint_eq(world.delivered, 3);
 	ck_assert_uint_eq(world.received, 3);
 	ck_assert_str_eq(path_of(0), "other");
-	ck_assert_str_eq(others_of(0), "better: failed (the partner does not answer, or no network "
-		"leads to it: see \"ripc ping\" and \"ripc doctor\"), is tried again");
+	ck_assert_str_eq(others_of(0), "better: failed (the partner does not respond, or no "
+		"network leads to it: see \"ripc ping\" and \"ripc doctor\"), tried again later");
 	world.open_error = 0;
 	pass(12000000);
 	send_longs(3, 1);
@@ -299,7 +299,7 @@ START_TEST(refused__at_first)
 }
 END_TEST
 
-/* What became of a long message. */
+/* The outcome of a long message. */
 static int status_of_next(void)
 {
 	struct ripc_msg *msg;
@@ -315,7 +315,10 @@ static int status_of_next(void)
 	return status;
 }
 
-/* None makes one: what the best one said is told, and it is asked again next time. */
+/*
+ * No network makes a route: the answer of the best one is reported, and it is asked again next
+ * time.
+ */
 START_TEST(refused__by_all)
 {
 	world_open();
@@ -344,7 +347,7 @@ static void break_before_a_refusal(void)
 	pass(300000);
 }
 
-/* That is not the end: it may make one later. */
+/* The failure is not final: the network may make a route later. */
 START_TEST(refused__after_a_failure)
 {
 	break_before_a_refusal();
@@ -471,17 +474,17 @@ START_TEST(others__failed)
 	world.better_is = WORKS;
 	send_longs(0, 1);
 	pass(1000000);
-	ck_assert_str_eq(others_of(0), "other: not as good");
+	ck_assert_str_eq(others_of(0), "other: lower priority");
 	world.better_is = _i ? SWALLOWS : RESETS;
 	send_longs(1, 1);
 	pass(7000000);
 	ck_assert_str_eq(path_of(0), "other");
 	ck_assert_ptr_nonnull(strstr(others_of(0), "better: failed ("));
 	/* A path has no outcome that could be unknown. */
-	ck_assert_ptr_nonnull(strstr(others_of(0), _i ? "nothing came back by it" :
-		"the partner or the network between ended it"));
+	ck_assert_ptr_nonnull(strstr(others_of(0), _i ? "no response" :
+		"the partner or the network ended the connection"));
 	for (uint32_t i = 2; i < 6; i++) {
-		send_longs(i, 1); /* it is tried again, in vain */
+		send_longs(i, 1); /* the network is tried again, in vain */
 		pass(3000000);
 		ck_assert_str_eq(path_of(0), "other");
 		ck_assert_ptr_nonnull(strstr(others_of(0), "better: failed ("));
@@ -492,7 +495,7 @@ START_TEST(others__failed)
 		pass(2000000);
 	}
 	ck_assert_str_eq(path_of(0), "better");
-	ck_assert_str_eq(others_of(0), "other: not as good");
+	ck_assert_str_eq(others_of(0), "other: lower priority");
 	world_close();
 }
 END_TEST
@@ -514,7 +517,7 @@ START_TEST(others__not_in_common)
 	for (int i = 0; i < 2; i++)
 		ck_assert_str_eq(path_of(i), "other");
 	if (_i == 0) {
-		ck_assert_str_eq(others_of(0), "better: the partner does not have it");
+		ck_assert_str_eq(others_of(0), "better: the partner does not have this backend");
 		ck_assert_str_eq(others_of(1), "better: left out by configuration");
 		world.ctx[1]->env.backends = only_other;
 		ck_assert_str_eq(others_of(1), "backend 101: not built in");
@@ -531,8 +534,8 @@ END_TEST
 START_TEST(others__no_network_in_common)
 {
 	static const char *const texts[] = {
-		"other: the partner does not have it; better: left out by configuration",
-		"better: the partner does not have it; other: left out by configuration"};
+		"other: the partner does not have this backend; better: left out by configuration",
+		"better: the partner does not have this backend; other: left out by configuration"};
 	struct ripc_path path = {.size = sizeof(path), .rtt_us = 1};
 	struct ripc_path old = {.size = sizeof(old.size)};
 	struct iovec item = {"hello", 5};
@@ -559,7 +562,7 @@ START_TEST(others__no_network_in_common)
 }
 END_TEST
 
-/* Who has only been heard was not looked up. */
+/* A partner that has only been heard was not looked up. */
 START_TEST(others__not_known)
 {
 	const struct iovec item = {"hello", 5};
@@ -568,12 +571,12 @@ START_TEST(others__not_known)
 	world.better_is = WORKS;
 	ck_assert_int_eq(ripc_send_short(world.svc[0], ripc_service_id(world.svc[1]), &item, 1), 0);
 	pass(1000000);
-	ck_assert_str_eq(others_of(1), "other: not known whether the partner has it");
+	ck_assert_str_eq(others_of(1), "other: unknown whether the partner has this backend");
 	world_close();
 }
 END_TEST
 
-/* What is sent to one that is gone is not tried again until its record is old. */
+/* Messages to an ended partner are not tried again until its record is old. */
 START_TEST(failed__nobody_is_there)
 {
 	const struct iovec item = {"hello", 5};
@@ -630,7 +633,7 @@ static bool is_answered(struct ripc_context *ctx, struct ripc_service *svc)
 	return true;
 }
 
-/* It is just known that nobody has an ID, when somebody with that ID speaks: it is answered.
+/* An ID is just known to have no owner, when a partner with that ID speaks: it is answered.
  */
 START_TEST(answer__to_a_successor)
 {

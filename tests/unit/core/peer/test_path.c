@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is made of round trips, losses and silences of the path to a peer. */
+/* Estimates from round trips, losses and silences of the path to a peer. */
 #include "core/peer/peer.h"
 #include "core/peer/window.h"
 #include "core/receive/internal.h"
@@ -66,7 +66,7 @@ static uint64_t test_clock(void *now_us)
 	return *(uint64_t *)now_us;
 }
 
-/* Of a peer that has just been met. */
+/* The state of a peer that has just been met. */
 static struct path path_new(uint64_t *now_us)
 {
 	return (struct path){.ctx = {.cfg = {.peer_timeout_ms = 10000}, .now_us = *now_us,
@@ -118,7 +118,7 @@ static uint32_t echo_of(struct path *path)
 	return packet.echo;
 }
 
-/* What has waited for long tells more of two clocks than of the path. */
+/* A packet that has waited for long tells more of two clocks than of the path. */
 START_TEST(stamps__old_ones_are_not_given_back)
 {
 	uint64_t now_us = 5000;
@@ -256,7 +256,7 @@ START_TEST(cut__silence_keeps_the_loss)
 }
 END_TEST
 
-/* What comes beyond what a window loses can be kept. */
+/* A window is small enough that the pieces beyond its losses can be kept. */
 START_TEST(cut__window_fits_the_pieces)
 {
 	struct path path = path_begin();
@@ -271,7 +271,7 @@ START_TEST(cut__window_fits_the_pieces)
 }
 END_TEST
 
-/* What was lost once is not held against the path for ever. */
+/* A single loss is not held against the path for ever. */
 START_TEST(cut__loss_is_forgotten)
 {
 	struct path path = path_begin();
@@ -314,7 +314,7 @@ START_TEST(cut__long_path_keeps_what_it_holds)
 }
 END_TEST
 
-/* What has come all at once is not granted all at once, but little is. */
+/* A large burst is not granted all at once, but little is. */
 START_TEST(pace__spreads_what_is_granted)
 {
 	struct path path = path_begin();
@@ -387,7 +387,7 @@ START_TEST(queue__of_our_own_stays_short)
 }
 END_TEST
 
-/* Who does not give way is not given way to. */
+/* A rival that does not give way is not given way to. */
 START_TEST(queue__of_a_rival)
 {
 	struct path path = path_begin();
@@ -470,7 +470,7 @@ static uint32_t path_run_beside(struct path *path, uint64_t rival, int tests)
 	return kept;
 }
 
-/* Whoever has little beside a rival soon has more, whoever has half does not. */
+/* A path with a small share beside a rival soon has more, one with half does not. */
 START_TEST(queue__rival_is_caught_up_with)
 {
 	struct path path = path_begin();

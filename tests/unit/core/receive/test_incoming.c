@@ -44,7 +44,7 @@ static void say_data(struct lone *lone, uint64_t number, uint64_t offset, uint32
 	lone_say(lone, &packet, NULL, junk);
 }
 
-/* It announces more unasked bytes than the message has, and sends them. */
+/* The sender announces more unasked bytes than the message has, and sends them. */
 START_TEST(announce__unasked_beyond_total)
 {
 	static struct lone lone;
@@ -133,7 +133,7 @@ START_TEST(close__repeats_answers)
 }
 END_TEST
 
-/* One that speaks of later numbers only, or does not ask for long, has heard of them. */
+/* A sender that speaks of later numbers only, or does not ask for long, has heard of them. */
 START_TEST(close__repeats_no_answer_that_was_heard)
 {
 	static struct lone lone;
@@ -183,7 +183,7 @@ static uint32_t receive_all(struct lone *lone)
 	return n;
 }
 
-/* It announces bytes that nobody has asked for, and never sends them. */
+/* The sender announces unrequested bytes, and never sends them. */
 START_TEST(announce__unasked_that_never_come)
 {
 	static struct lone lone;
@@ -195,7 +195,7 @@ START_TEST(announce__unasked_that_never_come)
 		for (uint64_t number = 1; number <= 64; number++)
 			say_announce(&lone, number, 65536, 65536);
 	}
-	/* All that may be under way is 1 MiB. */
+	/* The limit of bytes under way is 1 MiB. */
 	ck_assert_uint_le(lone_stats(&lone).granted_bytes, MIB / 2);
 	lone_newcomer(&lone, 3);
 	since = lone.n_sent;
@@ -207,7 +207,10 @@ START_TEST(announce__unasked_that_never_come)
 }
 END_TEST
 
-/* Whoever announces and sends nothing delays nobody, not even while it may still be on its way. */
+/*
+ * A sender that announces and sends nothing delays no other, not even while it may still be on its
+ * way.
+ */
 START_TEST(announce__dead_ones_delay_nobody)
 {
 	static struct lone lone;
@@ -314,7 +317,7 @@ START_TEST(data__gap_that_the_same_look_fills)
 }
 END_TEST
 
-/* One who sends shorts, and one who sends longs, that nobody reads: there is room for others. */
+/* Unread shorts of one sender, and unread longs of another, leave room for others. */
 START_TEST(queue__has_room_for_the_next)
 {
 	static struct lone lone;
@@ -343,7 +346,7 @@ START_TEST(queue__has_room_for_the_next)
 }
 END_TEST
 
-/* What nobody reads takes a part of the pool, which is 64 MiB, whoever sends it. */
+/* Unread messages take a part of the pool, which is 64 MiB, whoever sends it. */
 START_TEST(queue__takes_a_share_of_the_pool)
 {
 	static struct lone lone;
@@ -414,7 +417,7 @@ START_TEST(announce__one_that_takes_much)
 }
 END_TEST
 
-/* What no pool can hold is refused also while its host holds something. */
+/* A message that no pool can hold is refused also while its host holds something. */
 START_TEST(announce__too_long_beside_another)
 {
 	static struct lone lone;

@@ -53,7 +53,7 @@ static void end_all(struct lone *lone)
 	}
 }
 
-/* It came whole, and its sender was told. */
+/* The message came whole, and its sender was told. */
 static void check_delivered(struct lone *lone, uint32_t since, uint64_t total)
 {
 	struct wire_packet answer;
@@ -237,7 +237,7 @@ START_TEST(read__announced_again_and_refused)
 	say_keyed(&lone, 1, 2 * MIB, 0);
 	ck_assert_uint_eq(lone_stats(&lone).reads_failed, 1);
 	ck_assert_uint_eq(fake.n_reads, 0);
-	/* It stands in one list, once. */
+	/* The message is in one list, once. */
 	ck_assert_uint_eq(lone.ctx->peers.held[SHARE_GRANTED], 1);
 	ck_assert(list_empty(&lone.ctx->receives.ungranted));
 	ck_assert(lone.ctx->receives.granted.next->next == &lone.ctx->receives.granted);
@@ -286,7 +286,7 @@ START_TEST(read__stuck)
 }
 END_TEST
 
-/* Whose reads do not end leaves some for others, whether it cancels or not. */
+/* A partner whose reads do not end leaves some for others, whether it cancels or not. */
 START_TEST(read__others_have_a_share)
 {
 	static struct lone lone;
@@ -365,7 +365,7 @@ START_TEST(read__in_vain)
 	if (_i == 2) {
 		read_ends(1, -EACCES);
 		ripc_poll(lone.ctx);
-		/* Others may still write to the places: nothing else may. */
+		/* Other partners may still write to the places: no other use is permitted. */
 		ck_assert(!lone_hear(&lone, 0, WIRE_PULL, &pull));
 		end_all(&lone);
 	}
@@ -423,7 +423,9 @@ START_TEST(cancel__place_is_kept_until_reads_end)
 }
 END_TEST
 
-/* What is given up is deregistered before its memory goes back, when the last read has ended. */
+/*
+ * Memory of an abandoned message is deregistered before it goes back, when the last read has ended.
+ */
 START_TEST(cancel__deregistered_while_it_is_there)
 {
 	static struct lone lone;
@@ -499,7 +501,7 @@ static void send_to_partner(struct lone *lone, struct wire_packet *announce)
 	ck_assert(lone_hear(lone, 0, WIRE_ANNOUNCE, announce));
 }
 
-/* So many items that their keys have no room: that is not tried again and again. */
+/* The keys of so many items have no room: that is not tried again and again. */
 START_TEST(open__keys_have_no_room)
 {
 	static struct lone lone;
@@ -557,7 +559,7 @@ START_TEST(open__closed_before_the_end_is_told)
 }
 END_TEST
 
-/* Who lately took long to read gets as long before it is asked again; then it is. */
+/* A partner that lately took long to read gets as long before it is asked again; then it is. */
 START_TEST(open__repeated_when_reading_should_have_ended)
 {
 	static struct lone lone;
@@ -585,7 +587,7 @@ START_TEST(open__repeated_when_reading_should_have_ended)
 }
 END_TEST
 
-/* What the network did not take is sent when it says that it takes it now, not only some time. */
+/* Refused packets are sent when the network accepts packets again, not only some time later. */
 START_TEST(open__said_again_when_the_route_is_back)
 {
 	static struct lone lone;
@@ -705,7 +707,7 @@ static void pump(struct ripc_context *const ctx[2])
 	}
 }
 
-/* What is long goes by reads, the very first message too: no packet has any of its bytes. */
+/* Long messages go by reads, the very first message too: no packet has any of its bytes. */
 START_TEST(loop__long_is_read)
 {
 	struct ripc_config cfg = {.size = sizeof(cfg), .flags = RIPC_SINGLE_THREAD,

@@ -7,7 +7,7 @@
 #define GROUP  (0xffull << 56 | 5)
 #define MINUTE (60000 * MS)
 #define FEW    (4000 * MS) /* between digests where few contexts are */
-#define FRESH  (75000 * MS) /* so long a registration is announced as where few are */
+#define FRESH  (75000 * MS) /* age up to which a registration is announced as among few */
 
 static struct world *world;
 
@@ -92,7 +92,7 @@ START_TEST(digest__seldom_where_many_are)
 		kin_heard(i); /* again: the same contexts */
 		ck_assert_uint_eq(gap(), gaps_s[i] * 1000 * MS);
 	}
-	/* Those have gone. */
+	/* The registrations are gone. */
 	pass(world, 3 * MINUTE);
 	sent_skip(world);
 	ck_assert_uint_eq(gap(), FEW);
@@ -390,7 +390,8 @@ START_TEST(hostile__names_what_is_ours)
 {
 	own_many(61);
 	digest_heard(3, 1, 61, 7000);
-	ck_assert_uint_le(sent_count(world, NET), 6); /* what one host may cause at once */
+	/* the limit that one host may cause at once */
+	ck_assert_uint_le(sent_count(world, NET), 6);
 	sent_skip(world);
 	ck_assert_uint_le(provoked_bytes(2000), 25000 + 2 * 31250 + 2 * WIRE_RECORD_MAX);
 	ck_assert_uint_gt(stats(world).unasked, 0);
@@ -468,7 +469,7 @@ START_TEST(digest__crowd_that_begins)
 }
 END_TEST
 
-/* Whatever concerns us counts as a notice: 500 at once, 1,000 a second. */
+/* Any news about us counts as a notice: 500 at once, 1,000 a second. */
 START_TEST(hostile__many_that_concern_us)
 {
 	uint64_t came = 0;
@@ -490,7 +491,7 @@ START_TEST(hostile__many_that_concern_us)
 }
 END_TEST
 
-/* Of 6,100 IDs of others, at once: real news are heard among them. */
+/* Among 6,100 IDs of others at once, real news are heard. */
 START_TEST(heard__what_concerns_nobody_leaves_room)
 {
 	world->is_unconcerned = true;

@@ -269,7 +269,9 @@ static void check_caused(uint64_t bytes)
 	ck_assert_uint_le(bytes, 5 * 31250 + 25000 + 5 * WIRE_RECORD_MAX);
 }
 
-/* Whoever names ever new members, from wherever, causes no more questions than any outsider. */
+/*
+ * A host that names ever new members, from any address, causes no more queries than any outsider.
+ */
 START_TEST(gather__flood_of_members)
 {
 	uint64_t bytes = 0;
@@ -292,7 +294,7 @@ START_TEST(gather__flood_of_members)
 }
 END_TEST
 
-/* Who fills all places keeps out neither the members of this host, nor those of another. */
+/* A host that fills all places excludes neither the members of this host, nor those of another. */
 START_TEST(gather__flood_keeps_nobody_out)
 {
 	gather();
@@ -351,7 +353,7 @@ START_TEST(gather__notices_lead_to_questions)
 	arrive(world, NET, 2, &gone);
 	step(world);
 	ck_assert_uint_eq(members(NULL), 1);
-	named(100, 7, 1); /* it was a lie */
+	named(100, 7, 1); /* the name was a lie */
 	pass_in_use(200 * MS);
 	ck_assert_uint_eq(members(NULL), 1);
 	arrive(world, NET, 2, &gone);
@@ -368,7 +370,7 @@ static void hears_of(uint64_t id, uint64_t incarnation)
 	step(world);
 }
 
-/* It joins, and nothing of it is heard; asked for in the first 300 ms, and after them. */
+/* A member joins, and nothing of it is heard; queried in the first 300 ms, and after them. */
 static void joiner_is_silent(void)
 {
 	gather();
@@ -402,7 +404,7 @@ START_TEST(gather__joiner_leaves_at_once)
 		.record = {.id = GROUP, .incarnation = 7}};
 
 	joiner_is_silent();
-	pass_in_use(1000 * MS); /* it is given up */
+	pass_in_use(1000 * MS); /* the query is given up */
 	ck_assert_uint_eq(asked(NET), 0);
 	hears_of(100, 7);
 	ck_assert_uint_eq(asked(NET), 1);
@@ -413,7 +415,7 @@ START_TEST(gather__joiner_leaves_at_once)
 }
 END_TEST
 
-/* Who has used up what a host may cause is asked for as soon as there is some again. */
+/* A host that has used up its budget is queried as soon as there is some again. */
 START_TEST(gather__notices_wait_for_the_budget)
 {
 	struct wire_resolve notice;
@@ -547,7 +549,8 @@ START_TEST(doubt__late_answer_is_not_believed)
 	sent_skip(world);
 	answer(world, NET, 1, nonce, record_of(GROUP, 7, 100));
 	ck_assert(!is_member(7));
-	answer(world, NET, 2, nonce, record_of(GROUP, 9, 102)); /* who has not gone is believed */
+	/* members that have not gone are believed */
+	answer(world, NET, 2, nonce, record_of(GROUP, 9, 102));
 	ck_assert(is_member(9));
 	pass(world, 20 * MS);
 	named(100, 7, 1);
@@ -667,7 +670,7 @@ START_TEST(place__of_two_holders)
 }
 END_TEST
 
-/* It is asked for as long as it is wanted, but waited for only a second; and not often. */
+/* The group is queried as long as it is wanted, but waited for only a second; and not often. */
 START_TEST(place__of_a_silent_one)
 {
 	const struct ripc__answer *found;
@@ -800,7 +803,7 @@ START_TEST(exact__silent_name_is_asked_seldom)
 }
 END_TEST
 
-/* Of a member here the kernel says whether it lives. */
+/* The kernel reports whether a member on this host lives. */
 START_TEST(exact__own_host_knows_better)
 {
 	setup_exact();

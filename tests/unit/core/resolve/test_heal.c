@@ -104,7 +104,7 @@ START_TEST(heard__host_that_was_silent)
 	ck_assert_uint_ge(n_digests + n_more, 1);
 	for (int i = 0; i < 3; i++) {
 		settle(60000 * MS);
-		digest_from(3); /* it is known */
+		digest_from(3); /* the digest is known */
 		ck_assert(!is_checked(3, 0));
 	}
 	settle(FRESH + FEW);
@@ -207,7 +207,7 @@ START_TEST(called__answers_with_few_bytes)
 	for (uint64_t id = 1; id <= 100; id++)
 		own_publish(world, ID + id, 10 + id, CLOCK);
 	settle(FRESH + FEW);
-	settle(FRESH); /* what is due comes at other times */
+	settle(FRESH); /* due packets come at other times */
 	while (sent_count(world, NET) == 0)
 		pass(world, MS);
 	sent_skip(world);
@@ -275,7 +275,7 @@ START_TEST(called__too_many_answer)
 		calls_within(2000 * MS, &n_digests);
 		n_answered += n_digests;
 	}
-	ck_assert_uint_le(n_answered, 6); /* those that were due */
+	ck_assert_uint_le(n_answered, 6); /* the due answers */
 }
 END_TEST
 

@@ -258,7 +258,7 @@ START_TEST(lookup__at_most_4096_at_once)
 		ck_assert_int_eq(lookup(world, id), -EINPROGRESS);
 	ck_assert_int_eq(lookup(world, 5000), -ENOMEM);
 	ck_assert_int_eq(lookup(world, 17), -EINPROGRESS);
-	/* One that has its answer only lingers, and gives way. */
+	/* A lookup that has its answer only lingers, and gives way. */
 	answer(world, NET, 1, asked_nonce(world, NET, 17), record_of(17, 5, 100));
 	ck_assert_int_eq(lookup(world, 5000), -EINPROGRESS);
 	ck_assert_int_eq(lookup(world, 5001), -ENOMEM);

@@ -219,7 +219,7 @@ START_TEST(question__what_is_there_gets_no_more_bytes_than_it_had)
 		}
 		ck_assert_uint_le(bytes, WIRE_RECORD_MAX);
 	}
-	ck_assert_uint_eq(n_told, 100); /* each goes on where the last one ended */
+	ck_assert_uint_eq(n_told, 100); /* each call goes on where the last one ended */
 }
 END_TEST
 
@@ -362,7 +362,7 @@ START_TEST(relay__nobody_on_this_host_is_said_at_once)
 END_TEST
 
 /* We may be one of the hosts that we ask. */
-/* Of another user nothing can be said. */
+/* The liveness of another user's process is unknown. */
 START_TEST(relay__what_another_user_holds_is_not_denied)
 {
 	const struct sent *sent;
@@ -619,7 +619,7 @@ static void random_call(uint64_t *state)
 	}
 }
 
-/* Whatever comes in whichever order: nothing breaks, and in the end nothing is left running. */
+/* For any input in any order, nothing breaks, and in the end no lookup is left running. */
 START_TEST(hostile__any_order_of_anything)
 {
 	uint64_t state = 77 + (uint64_t)_i;

@@ -302,7 +302,7 @@ START_TEST(exact__nobody_ends_a_lookup)
 }
 END_TEST
 
-/* Whose name is bound on this host is there, whatever the source says. */
+/* A service whose name is bound on this host is there, whatever the source says. */
 START_TEST(exact__nobody_does_not_end_it_where_the_name_is_bound)
 {
 	world->fakes[HOME].ask_result = 1;
@@ -319,7 +319,7 @@ START_TEST(exact__silence_of_the_source_is_no_no)
 	ck_assert_int_eq(lookup(world, 8), -EINPROGRESS);
 	pass(world, 2000 * MS);
 	expect_resolved(8, -EHOSTUNREACH);
-	ck_assert_int_eq(lookup(world, 8), -EINPROGRESS); /* it is not remembered */
+	ck_assert_int_eq(lookup(world, 8), -EINPROGRESS); /* the answer is not remembered */
 	ripc__resolver_wanted(world->resolver, 8, world->now_us + 5000 * MS);
 	say((struct ripc__source_event){.kind = RIPC_SOURCE_UNAVAILABLE, .id = 8});
 	pass(world, 4500 * MS);

@@ -12,7 +12,7 @@
 
 static struct world *world;
 
-/* Of the allocations from now on the nth fails (see meson.build); 0: none. */
+/* The number of the allocation from now on that fails (see meson.build); 0: none. */
 static uint32_t fail_nth, n_allocations;
 
 void *__real_calloc(size_t n, size_t size);
@@ -112,7 +112,7 @@ static void ask_for_the_host(void)
 	pass(world, 200 * MS);
 }
 
-/* All that needs memory. Returns what opening said. */
+/* Does everything that needs memory. Returns the result of opening. */
 static int do_all(struct tally *tally)
 {
 	int status = world_open_with(world, both_sources);
@@ -202,7 +202,7 @@ START_TEST(nonce__drawn_twice_belongs_to_the_first)
 	ck_assert_int_eq(lookup(world, ID), -EINPROGRESS);
 	world->drawn = before;
 	ck_assert_int_eq(lookup(world, ID + 1), -ENOMEM);
-	world->drawn = before - 2; /* it draws two seeds first */
+	world->drawn = before - 2; /* opening draws two seeds first */
 	ck_assert_int_eq(ripc__resolver_list(world->resolver, world->now_us, listed, world),
 		-ENOMEM);
 	world->drawn = before;
@@ -298,7 +298,7 @@ START_TEST(sources__at_most_so_many)
 
 	ck_assert_int_ge(n, 3);
 	ck_assert_int_le(n, 8);
-	/* Of two that can publish the first one does. */
+	/* The first of two sources that can publish does. */
 	own_publish(odd, ID, 5, 100);
 	ck_assert_uint_eq(odd->fakes[HOME].n_published, 1);
 	world_close(odd);

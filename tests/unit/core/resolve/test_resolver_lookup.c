@@ -80,7 +80,7 @@ START_TEST(lookup_at__this_host_is_asked_by_its_own_source)
 }
 END_TEST
 
-/* Whatever is claimed, from wherever: a burst, and 31,250 bytes a second; one host an eighth. */
+/* Claims from any address have a limit: a burst, and 31,250 bytes a second; one host an eighth. */
 START_TEST(lookup_at__claims_cause_few_questions)
 {
 	uint8_t host[16] = {[10] = 0xff, 0xff, 10, 0, 0, 0};
@@ -248,7 +248,7 @@ END_TEST
 START_TEST(denied__others_by_multicast_have_three_rounds)
 {
 	world->fakes[NET].n_peers = 1;
-	world->fakes[NET].ask_result = 2; /* one of them is a group */
+	world->fakes[NET].ask_result = 2; /* a result is a group */
 	ck_assert_int_eq(lookup(world, ID), -EINPROGRESS);
 	deny(world, 1, asked_nonce(world, NET, ID), ID, true);
 	ck_assert_uint_eq(noted_count(world), 0);
@@ -294,7 +294,7 @@ START_TEST(denied__what_does_not_count)
 	nonce = asked_nonce(world, NET, ID);
 	deny(world, 1, nonce + 1, ID, true);
 	deny(world, 1, nonce, ID + 1, true);
-	deny(world, 0, nonce, ID, true);   /* none of those who were asked */
+	deny(world, 0, nonce, ID, true);   /* denied by every source that was asked */
 	deny(world, 999, nonce, ID, true);
 	ck_assert_uint_eq(noted_count(world), 0);
 	ck_assert_uint_eq(stats(world).dropped, 2);

@@ -264,7 +264,7 @@ START_TEST(late__younger_is_told_of_us)
 }
 END_TEST
 
-/* It may have ended meanwhile. */
+/* The owner may have ended meanwhile. */
 START_TEST(late__answer_alone_is_not_believed)
 {
 	const struct wire_resolve older = record_of(ID, 6, 50);
@@ -411,7 +411,7 @@ START_TEST(rival__older_that_answers_is_a_conflict)
 	ck_assert_uint_eq(noted->incarnation, 6);
 	pass(world, 200 * MS);
 	ck_assert_uint_eq(noted_count(world), 0);
-	/* Who is told to yield is not found any more, and everybody hears of it. */
+	/* A service that must yield is not found any more, and all contexts hear of it. */
 	ck_assert_uint_eq(world->fakes[HOME].n_withdrawn, 1);
 	ck_assert_int_eq(world->fakes[NET].sent[world->fakes[NET].n_sent - 1].packet.type,
 		WIRE_WITHDRAWN);

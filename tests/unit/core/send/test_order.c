@@ -83,7 +83,7 @@ static int status_told(struct lone *lone, uint32_t since, uint64_t number)
 	return found;
 }
 
-/* What comes before its turn is handed out in it, and is not called done before. */
+/* A message before its turn is delivered in its turn, and is not called done before. */
 START_TEST(announce__in_its_turn)
 {
 	static struct lone lone;
@@ -96,7 +96,7 @@ START_TEST(announce__in_its_turn)
 	say_ordered(&lone, 2, 1, 1);
 	say_unordered(&lone, 4);
 	ck_assert_int_eq(status_told(&lone, since, 3), -1);
-	check_next(&lone, 4); /* what is not ordered passes by */
+	check_next(&lone, 4); /* unordered messages pass by */
 	check_next(&lone, 0);
 	say_ordered(&lone, 1, 0, 1);
 	for (uint64_t number = 1; number <= 3; number++)
@@ -107,7 +107,10 @@ START_TEST(announce__in_its_turn)
 }
 END_TEST
 
-/* What waits for its turn is heard of when its sender asks, and given up if it never does. */
+/*
+ * A message that waits for its turn is acknowledged when its sender asks, and given up if it never
+ * does.
+ */
 START_TEST(announce__waits_while_its_sender_is_there)
 {
 	static struct lone lone;
@@ -130,7 +133,7 @@ START_TEST(announce__waits_while_its_sender_is_there)
 }
 END_TEST
 
-/* One that is refused takes with it what waits for it, and what comes after. */
+/* A refused message takes with it the waiting ones, and the later ones. */
 START_TEST(announce__behind_a_refused_one)
 {
 	static struct lone lone;
@@ -198,7 +201,7 @@ START_TEST(announce__behind_one_that_was_given_up)
 }
 END_TEST
 
-/* Nor does it keep room that a later message needs. */
+/* The message does not keep room that a later message needs, either. */
 START_TEST(announce__needs_room_of_one_that_was_given_up)
 {
 	static struct lone lone;
@@ -242,7 +245,7 @@ START_TEST(announce__after_a_later_one)
 }
 END_TEST
 
-/* What is delivered and below the oldest number holds up nobody. */
+/* A delivered message below the oldest number delays no other. */
 START_TEST(announce__behind_a_resolved_one)
 {
 	static struct lone lone;
@@ -275,7 +278,7 @@ START_TEST(announce__behind_a_resolved_one)
 }
 END_TEST
 
-/* Those that came before their turn hold the whole pool; the one that they wait for finds room. */
+/* Messages before their turn hold the whole pool; the one that they wait for finds room. */
 START_TEST(announce__finds_room_in_its_turn)
 {
 	static struct lone lone;
@@ -291,7 +294,7 @@ START_TEST(announce__finds_room_in_its_turn)
 	ck_assert(lone_hear(&lone, since, WIRE_PULL, &pull));
 	ck_assert_uint_eq(pull.h.number, 1);
 	ck_assert_uint_eq(pull.pull.busy, 0);
-	/* Who comes later gives nothing up for itself. */
+	/* A later message gives up no earlier one for itself. */
 	since = lone.n_sent;
 	say_large(&lone, 9, 8, 40 * MIB);
 	ck_assert(lone_hear(&lone, since, WIRE_PULL, &pull));
@@ -409,7 +412,7 @@ START_TEST(number__chain)
 	check_previous(&lone, 1, 0);
 	check_previous(&lone, 3, 1);
 	say_answer(&lone, 1, 0);
-	lone_pass(&lone, 100000); /* it is repeated */
+	lone_pass(&lone, 100000); /* the message is repeated */
 	check_previous(&lone, 3, 0);
 	send_ordered(&lone, 4);
 	check_previous(&lone, 4, 3);
@@ -417,8 +420,8 @@ START_TEST(number__chain)
 }
 END_TEST
 
-/* One is refused: those behind it end, whether they were begun or not; those ahead, and those that
- * have no order, do not. Until all those ends were handed out nothing new that is ordered is
+/* A message is refused: those behind it end, whether they were begun or not; those ahead, and those
+ * that have no order, do not. Until all those ends were handed out nothing new that is ordered is
  * taken. */
 START_TEST(ends__not_delivered)
 {
@@ -457,7 +460,7 @@ START_TEST(ends__not_delivered)
 }
 END_TEST
 
-/* It is unknown what became of one: its receiver is asked about those behind it. */
+/* The outcome of a message is unknown: its receiver is asked about those behind it. */
 START_TEST(ends__unknown)
 {
 	static struct lone lone;
@@ -483,7 +486,8 @@ START_TEST(ends__unknown)
 	lone_pass(&lone, 1500000);
 	check_end(&lone, 1, RIPC_UNKNOWN, -ECONNRESET);
 	check_end(&lone, 3, RIPC_NOT_DELIVERED, -ECANCELED); /* never wholly sent */
-	check_end(&lone, 4, RIPC_NOT_DELIVERED, -ECANCELED); /* nor, therefore, handed out */
+	/* the message is not delivered, therefore, either */
+	check_end(&lone, 4, RIPC_NOT_DELIVERED, -ECANCELED);
 	for (uint64_t i = since; i < lone.n_sent; i++) {
 		ck_assert_int_eq(wire_decode(lone.sent[i % LONE_SENT_MAX],
 			lone.sent_len[i % LONE_SENT_MAX], &cancel), 0);

@@ -74,7 +74,7 @@ START_TEST(pull__asks_for_too_much)
 		before = lone.sent_bytes;
 		lone_say(&lone, &pull, NULL, NULL);
 		ck_assert_uint_le(lone.sent_bytes - before, 3 << 20);
-		if (round < 7) /* what is more than was granted comes when it is asked for again */
+		if (round < 7) /* bytes beyond the grant are sent when they are requested again */
 			ck_assert_uint_gt(lone.sent_bytes - before, 1 << 20);
 		pull.pull.n_holes = round < 9 ? 0 : 1;
 		pull.pull.holes[0] = (struct wire_range){0, sizeof(large)};
@@ -88,7 +88,7 @@ static void send_small(struct lone *lone, uint64_t cookie)
 	ck_assert_int_eq(send_bytes(lone, cookie, 100), 0);
 }
 
-/* So many requests are in the queue; takes one and answers it. */
+/* The number of requests in the queue; takes one and answers it. */
 static void requests_come(struct lone *lone, uint64_t n)
 {
 	static uint64_t number;
@@ -132,7 +132,10 @@ START_TEST(nowait__answers_to_queued_requests_go_together)
 }
 END_TEST
 
-/* They leave without another call about messages, and at once where the queue is found empty. */
+/*
+ * The packets are sent without another call about messages, and at once where the queue is found
+ * empty.
+ */
 START_TEST(nowait__held_back_for_a_moment_only)
 {
 	static struct lone lone;
@@ -207,7 +210,10 @@ START_TEST(answer__with_an_errno_of_ours)
 }
 END_TEST
 
-/* It has been gone for 2 ms or, as its clock has leapt, for longer than it has been silent. */
+/*
+ * The receiver has been gone for 2 ms or, as its clock has leapt, for longer than it has been
+ * silent.
+ */
 START_TEST(gone__for_longer_than_it_was_silent)
 {
 	static struct lone lone;
@@ -218,7 +224,7 @@ START_TEST(gone__for_longer_than_it_was_silent)
 	send_small(&lone, 1);
 	lone_pass(&lone, 1000);
 	say_gone(&lone, _i ? 8000000 : 2000);
-	if (!_i) /* it was not delivered: the next one gets it, whoever that is */
+	if (!_i) /* the message was not delivered: the next owner gets it */
 		ck_assert_int_ne(ripc_receive(lone.svc, 0, &msg), 0);
 	lone_pass(&lone, 20000000);
 	ck_assert_int_eq(ripc_receive(lone.svc, 0, &msg), 0);
@@ -229,9 +235,9 @@ START_TEST(gone__for_longer_than_it_was_silent)
 }
 END_TEST
 
-/* What the goodbye says of each: all that it does not call delivered was not. 0: without both
- * tokens nothing but the end is believed; 1: with them; 2: of those before the ones it remembers it
- * says nothing. */
+/* The goodbye's statement about each message: all that it does not call delivered was not. 0:
+ * without both tokens only the end is believed; 1: with them; 2: of those before the ones it
+ * remembers it says nothing. */
 START_TEST(gone__says_what_was_delivered)
 {
 	static const int wanted[][3] = {
@@ -353,7 +359,10 @@ START_TEST(stopped__is_not_the_partners_silence)
 }
 END_TEST
 
-/* Nor does it end what there is time for that the receiver has given up meanwhile. */
+/*
+ * Our stop does not end a message with enough time that the receiver has given up meanwhile,
+ * either.
+ */
 START_TEST(stopped__begins_again)
 {
 	static struct lone lone;
@@ -418,7 +427,7 @@ START_TEST(nowait__no_more_unasked_than_there_is_room_for)
 	for (uint64_t cookie = 1; cookie <= 20; cookie++)
 		ck_assert_int_eq(send_bytes(&lone, cookie, _i == 1 ? sizeof(bytes) : 8000), 0);
 	ck_assert_uint_eq(n_announced(&lone), 8);
-	if (_i == 2) { /* what waits holds up nothing that has room when it is cancelled */
+	if (_i == 2) { /* a waiting message that is cancelled delays no message that has room */
 		say_delivered(&lone, 2);
 		ck_assert_uint_eq(n_announced(&lone), 9);
 		ck_assert_int_eq(send_bytes(&lone, 21, 0), 0);
@@ -427,7 +436,7 @@ START_TEST(nowait__no_more_unasked_than_there_is_room_for)
 			ck_assert_int_eq(ripc_cancel(lone.svc, cookie), 0);
 		ck_assert_uint_eq(n_announced(&lone), 10);
 	} else if (_i) {
-		pull.h.number = 3; /* these have come, and it asks for more */
+		pull.h.number = 3; /* the bytes have arrived, and the receiver requests more */
 		lone_say(&lone, &pull, NULL, NULL);
 		ck_assert_uint_eq(n_announced(&lone), 9);
 	} else {

@@ -39,7 +39,7 @@ START_TEST(pull__asks_again_and_again)
 	lone_say(&lone, &pull, NULL, NULL);
 	pull.pull.n_holes = 1;
 	pull.pull.holes[0] = (struct wire_range){0, sizeof(large)};
-	/* Whatever a path may lose it gets at once. */
+	/* A path gets the bytes that it may lose at once. */
 	for (int round = 0; round < 3; round++) {
 		before = lone.sent_bytes;
 		lone_say(&lone, &pull, NULL, NULL);
@@ -56,7 +56,10 @@ START_TEST(pull__asks_again_and_again)
 }
 END_TEST
 
-/* What the network does not take was not sent: it goes with the next request, and nothing twice. */
+/*
+ * Packets that the network does not take were not sent: they go with the next request, and nothing
+ * twice.
+ */
 START_TEST(pull__network_is_full)
 {
 	static struct lone lone;
@@ -87,7 +90,7 @@ START_TEST(pull__network_is_full)
 }
 END_TEST
 
-/* It says at every turn that it has forgotten us. */
+/* The partner says at every turn that it has forgotten us. */
 START_TEST(retry__again_and_again)
 {
 	static struct lone lone;
@@ -201,12 +204,12 @@ START_TEST(silence__ends_what_waits)
 		ck_assert_int_eq(msg->status, msg->outcome == RIPC_UNKNOWN ? -ECONNRESET :
 			msg->outcome == RIPC_NOT_DELIVERED ? -EHOSTUNREACH : 0);
 		n_unknown += msg->outcome == RIPC_UNKNOWN;
-		n_ended += msg->outcome != 0; /* the others say that there is room again */
+		n_ended += msg->outcome != 0; /* the other messages report room */
 		ripc_msg_free(msg);
 	}
 	ck_assert_uint_eq(n_ended, n_sent);
 	ck_assert_uint_gt(n_unknown, 0);
-	ck_assert_uint_le(n_unknown, 64); /* those that were sent */
+	ck_assert_uint_le(n_unknown, 64); /* the sent messages */
 	lone_close_all(&lone);
 }
 END_TEST

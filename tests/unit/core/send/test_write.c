@@ -79,7 +79,7 @@ START_TEST(write__fails)
 }
 END_TEST
 
-/* What was given goes back to the pool after the last write, deregistered while it is there. */
+/* Transferred memory goes back to the pool after the last write, deregistered while it is there. */
 START_TEST(write__of_what_was_given)
 {
 	static struct lone lone;
@@ -112,7 +112,7 @@ START_TEST(write__of_what_was_given)
 }
 END_TEST
 
-/* It does not fit, it fits but is the second answer, nothing was offered, it is short. */
+/* The answer does not fit, it fits but is the second one, nothing was offered, it is short. */
 START_TEST(write__not_there)
 {
 	static struct lone lone;
@@ -194,7 +194,10 @@ START_TEST(write__takes_turns)
 }
 END_TEST
 
-/* Whose writes do not end leaves some for others, whether the answers are cancelled or not. */
+/*
+ * A partner whose writes do not end leaves some for others, whether the answers are cancelled or
+ * not.
+ */
 START_TEST(write__others_have_a_share)
 {
 	static struct lone lone;
@@ -208,7 +211,7 @@ START_TEST(write__others_have_a_share)
 	ck_assert_uint_ge(n_writes, 8);
 	if (_i) {
 		ck_assert_int_eq(ripc_cancel(lone.svc, 3), 0);
-		check_completion(&lone, RIPC_NOT_DELIVERED); /* those that had not begun */
+		check_completion(&lone, RIPC_NOT_DELIVERED); /* the writes that had not begun */
 		check_completion(&lone, RIPC_NOT_DELIVERED);
 		answer(&lone, asked(&lone, 5, 2, MIB), 1000000);
 		ck_assert_uint_eq(fake.n_writes, n_writes);
@@ -284,7 +287,7 @@ START_TEST(write__pulled_after_all)
 }
 END_TEST
 
-/* Who asks and asks gets no more kept than others. */
+/* A partner with many requests gets no more kept answers than others. */
 START_TEST(write__many_offers)
 {
 	static struct lone lone;

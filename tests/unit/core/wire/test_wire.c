@@ -20,7 +20,7 @@
 #define PACKET_MAX 4096
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* What a packet means: more than struct wire_packet, which points into a datagram. */
+/* The meaning of a packet: more than struct wire_packet, which points into a datagram. */
 struct meaning {
 	struct wire_packet p;
 	uint64_t lens[RIPC_ITEMS_MAX], keys[2 * RIPC_ITEMS_MAX];
@@ -370,7 +370,7 @@ START_TEST(decode__golden_truncated)
 
 	ck_assert(is_good(bytes, len));
 	for (size_t cut = 0; cut < len; cut++) {
-		uint8_t *exact = malloc(cut ? cut : 1); /* so that reading on is seen */
+		uint8_t *exact = malloc(cut ? cut : 1); /* makes reads beyond the end visible */
 
 		ck_assert_ptr_nonnull(exact);
 		memcpy(exact, bytes, cut);
@@ -587,7 +587,7 @@ START_TEST(encode__random_packets_come_back)
 }
 END_TEST
 
-/* Whatever decodes has one encoding: nothing in a packet goes unread. */
+/* A packet that decodes has one encoding: all its bytes are read. */
 static void check_same_again(const uint8_t *bytes, size_t len)
 {
 	uint8_t again[PACKET_MAX];
@@ -650,7 +650,7 @@ static const struct plain_call {
 	{ 7, {0, 0}, -EBADMSG },
 };
 
-/* They are written and read by a shorter way, to the same bytes. */
+/* The packets are written and read by a shorter way, to the same bytes. */
 START_TEST(encode_call__as_any_packet)
 {
 	const struct plain_call *call = &plain_calls[_i];

@@ -145,7 +145,7 @@ START_TEST(resolve_decode__golden_truncated)
 	memset(&before, 0x77, sizeof(before));
 	r = before;
 	for (size_t cut = 0; cut < len; cut++) {
-		uint8_t *exact = malloc(cut ? cut : 1); /* so that reading on is seen */
+		uint8_t *exact = malloc(cut ? cut : 1); /* makes reads beyond the end visible */
 
 		ck_assert_ptr_nonnull(exact);
 		memcpy(exact, bytes, cut);
@@ -339,7 +339,7 @@ START_TEST(resolve_decode__digest_without_id_or_incarnation)
 }
 END_TEST
 
-/* Whatever decodes has one encoding. */
+/* A datagram that decodes has one encoding. */
 START_TEST(resolve_decode__altered_packets)
 {
 	uint64_t random = 1;

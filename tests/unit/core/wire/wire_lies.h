@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Packets that lie: a golden one with a field altered, and what becomes of it. Of test_wire.c. */
+/*
+ * Packets that lie: a golden one with a field altered, and the result of decoding it. Part of
+ * test_wire.c.
+ */
 #ifndef WIRE_LIES_H
 #define WIRE_LIES_H
 

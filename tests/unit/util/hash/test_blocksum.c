@@ -51,7 +51,7 @@ START_TEST(blocksum__vectors)
 }
 END_TEST
 
-/* Of any length, at any address, with nothing read beyond it. */
+/* Sums of any length, at any address, with nothing read beyond it. */
 START_TEST(blocksum__every_length_and_alignment)
 {
 	fill(1);

@@ -36,7 +36,7 @@ static void *count_up(void *arg)
 	return NULL;
 }
 
-/* All get it in the end, alone, and nobody is counted as waiting after that. */
+/* All threads get it in the end, alone, and none is counted as waiting after that. */
 START_TEST(lock__is_had_by_one_at_a_time)
 {
 	pthread_t threads[THREADS];
@@ -60,7 +60,7 @@ static void *take_once(void *arg)
 	return NULL;
 }
 
-/* Who has fallen asleep over it is woken. */
+/* A thread that has fallen asleep over it is woken. */
 START_TEST(lock__wakes_a_sleeper)
 {
 	const struct timespec moment = {.tv_nsec = 1000000};

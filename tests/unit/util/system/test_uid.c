@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who is a user: in a user namespace those without a number there are not. */
+/* Users: in a user namespace those without a number there are not. */
 #include "util/system/users.h"
 
 #include <check.h>
@@ -24,7 +24,7 @@ static int write_to(const char *path, const char *text)
 	return n < 0;
 }
 
-/* What a child in a user namespace of its own, with this map, says of two uids. */
+/* The view of two uids of a child in a user namespace of its own, with this map. */
 static int in_namespace(const char *map)
 {
 	pid_t child = fork();

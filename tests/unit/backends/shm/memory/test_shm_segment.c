@@ -149,7 +149,7 @@ START_TEST(segment_map__takes_no_memory)
 	ck_assert_int_eq(ripc__shm_segment_map_filled(begun, &len, &memory), 0);
 	ck_assert_uint_eq(len, 3 * page);
 	ck_assert_int_eq(((char *)memory)[2 * page], 'x');
-	/* Nor can he make holes afterwards. */
+	/* The partner cannot make holes afterwards, either. */
 	ck_assert_int_eq(fallocate(begun, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
 		(off_t)page), -1);
 	ripc__shm_segment_unmap(memory, len);
@@ -198,7 +198,7 @@ START_TEST(segment_make__is_not_inherited)
 }
 END_TEST
 
-/* So that what has large pages can be mapped by them. */
+/* Aligned, so that memory with large pages can be mapped by them. */
 START_TEST(segment_map__large_ones_are_aligned)
 {
 	void *own, *other;

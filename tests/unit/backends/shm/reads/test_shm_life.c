@@ -78,7 +78,7 @@ START_TEST(life_pledged__not_by_ourselves)
 }
 END_TEST
 
-/* Nor can it pledge for what another has. */
+/* A process cannot pledge for another's memory, either. */
 START_TEST(life_pledge__of_two)
 {
 	int said[2], status;

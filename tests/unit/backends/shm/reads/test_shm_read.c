@@ -325,7 +325,7 @@ START_TEST(read__from_a_table_that_lies)
 }
 END_TEST
 
-/* Who says that it is the holder, and is not, knows no key. */
+/* A process that pretends to be the owner knows no key. */
 START_TEST(read__from_an_impostor)
 {
 	struct ripc__key key = open_key(given, LEN);
@@ -350,7 +350,7 @@ START_TEST(read__from_an_impostor)
 }
 END_TEST
 
-/* What the key speaks of is in the socket, behind a wake-up that nobody has taken yet. */
+/* The memory of the key is in the socket, behind a wake-up that was not received yet. */
 START_TEST(map__behind_a_wake_up)
 {
 	const size_t len = 1 << 20;
@@ -367,7 +367,7 @@ START_TEST(map__behind_a_wake_up)
 	key = open_key(other, len);
 	ck_assert_int_eq(SHM->remote.map(&reader.port, &reader.peer, &key, len, &mapping), 0);
 	ck_assert_mem_eq(mapping.mem, other, len);
-	/* Who sleeps can be woken again. */
+	/* A sleeping end can be woken again. */
 	ck_assert_uint_ne(atomic_load(&reader.port.board->asleep), asleep);
 	SHM->remote.unmap(&reader.port, mapping.handle);
 }
@@ -387,7 +387,7 @@ static struct ripc__mapping hand(uint64_t cookie)
 	return mapping;
 }
 
-/* Both are in one process, which lives as long as this test. */
+/* Both ends are in one process, which lives as long as this test. */
 START_TEST(clock_strike__holder_in_this_process)
 {
 	struct ripc__mapping mapping = hand(3);
@@ -537,7 +537,7 @@ static void sleep_end(pthread_t thread)
 	ck_assert_int_eq(pthread_join(thread, NULL), 0);
 }
 
-/* What a send may do meanwhile: memory is handed, and the link is cut. For the thread sanitizer. */
+/* Concurrent events of a send: memory is handed, and the link is cut. For the thread sanitizer. */
 START_TEST(wait__while_memory_is_handed)
 {
 	for (int round = 0; round < 20; round++) {
@@ -588,7 +588,7 @@ START_TEST(import__too_many_bytes)
 	poll_both();
 	ck_assert_uint_eq(n_mapped(), 2);
 	ck_assert_uint_eq(reader.port.import_bytes, 2 * len);
-	/* One that goes makes room. */
+	/* A link that ends makes room. */
 	send_slab(10, 0, -1);
 	send_slab(15, len, fd);
 	send_slab(16, len, fd);
@@ -613,7 +613,7 @@ static int map_another(int fd, uint64_t serial, struct ripc__mapping *mapping)
 	return SHM->remote.map(&reader.port, &reader.peer, &key, 4096, mapping);
 }
 
-/* What we hold of slabs that were replaced counts as long as we hold it, and no longer. */
+/* Held parts of slabs that were replaced count as long as we hold them, and no longer. */
 START_TEST(import__too_many_held)
 {
 	struct ripc__mapping mappings[SHM_SLABS];
@@ -699,7 +699,7 @@ START_TEST(import__passed_memory_is_checked)
 }
 END_TEST
 
-/* Whatever the table says, nothing outside of what was given on is mapped. */
+/* No memory outside of the transferred pieces is mapped, whatever the table says. */
 START_TEST(map__passed_by_a_table_that_lies)
 {
 	static const struct {
@@ -724,7 +724,7 @@ START_TEST(map__passed_by_a_table_that_lies)
 	ck_assert(ripc__is_leased(fd));
 	key = enter(2, 1, 0, 4096);
 	ck_assert_int_eq(SHM->remote.map(&reader.port, &reader.peer, &key, 4096, &mapping), 0);
-	/* It stays leased as long as it is read, also when the link has ended. */
+	/* The memory stays leased as long as it is read, also when the link has ended. */
 	ripc__shm_out_cut(&holder.port, holder.peer.out);
 	while (reader.port.n_ins)
 		SHM->datagrams.poll(&reader.port, &(struct ripc__event){0}, 1, false);
