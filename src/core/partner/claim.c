@@ -2,13 +2,14 @@
 /*
  * Claims: see claim.h.
  *
- * Design notes. Incarnations, contexts and IDs are no secret, so that anybody may claim any of
- * them. A claim is known again by the token that it came with, which its sender has drawn, or by
- * the address that it came from; otherwise it is somebody else's, whatever it says. Of those that
- * claim one thing the one is true that lives where the resolver's record says. Where that is
- * another address, perhaps of the same context, an echo with the claimant's own token goes there:
- * only a context that gave that token to nobody but us answers it, any other says RETRY (input.c).
- * Silence decides nothing: what is sent by ID waits, and ends at its deadline.
+ * Design notes. Incarnations, contexts and IDs are no secret, hence anybody may claim any of
+ * them. A known claimant is recognised by the token that its sender has drawn, or by its
+ * address. Any other claim is somebody else's, whatever the packet says. If several partners
+ * claim one thing, the one that lives where the resolver's record says is believed. If the
+ * record has another address, perhaps of the same context, an echo with the claimant's own token
+ * is sent there: only a context that gave that token to nobody but us answers the echo, any
+ * other replies RETRY (input.c). A missing response decides nothing: messages that are sent by
+ * ID wait, and end at their deadlines.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -83,7 +84,7 @@ static bool says(const struct partner *partner, uint64_t id, uint64_t context)
 	return partner->id == id && partner->peer->context == context;
 }
 
-/* One that is known for sure and was heard lately: nobody else is it. */
+/* A partner that is known for sure and was heard lately: no other claimant can be this partner. */
 static bool is_established(const struct partner *partner)
 {
 	const struct ripc_context *ctx = partner->service->ctx;
@@ -148,7 +149,7 @@ enum claim ripc__claim_find(struct ripc_service *service, struct device *device,
 		is_taken |= is_established(partner);
 		is_late |= packet->hello.token && partner->token_before == packet->hello.token;
 	}
-	/* One that is dead comes last: it may have been found again, as another partner. */
+	/* A dead partner is the last choice: it may have been found again, as another partner. */
 	if (here && !here->dead)
 		asked = NULL;
 	else if (asked)
@@ -202,7 +203,7 @@ void ripc__claim_forget(struct partner *partner)
 	partner->proving = NULL;
 }
 
-/* To each address that the record has for one of our devices. */
+/* An echo is sent to each address that the record has for one of our devices. */
 static void echoes_send(struct partner *partner, const struct ripc__answer *answer)
 {
 	struct ripc_context *ctx = partner->service->ctx;
@@ -310,7 +311,7 @@ void ripc__claim_echoed(struct partner *partner, uint64_t nonce)
 	ripc__partner_ready(partner, false);
 }
 
-/* What was to go to it by its ID goes to whom the ID means now, or to nobody. */
+/* Messages sent by ID leave this partner, for the current owner of the ID or for none. */
 static void pass_by(struct partner *partner)
 {
 	ripc__claim_forget(partner);

@@ -3,16 +3,18 @@
  * The end of others' contexts, of which a resolver source has proof: all partners that live there
  * are lost at once.
  *
- * Design notes. What a context has sent before its end may still be on its way through the kernel,
- * an answer to us among it: so its partners are lost a moment later (SETTLE_US), when the ports
- * have been read to their end. What comes later is not believed, and the outcome is UNKNOWN then.
- * A send that began after the proof was there was certainly not delivered.
+ * Design notes. Packets that a context has sent before its end may still be on their way through
+ * the kernel, an answer to us among them. The context's partners are therefore lost a moment
+ * later (SETTLE_US), when the ports have been read to their end. Later packets are not believed,
+ * and the outcome is then UNKNOWN. A send that began after the proof was there was certainly not
+ * delivered.
  *
- * Most proofs come by themselves. Of a context whose connection a forked child has kept nothing
- * comes: while a partner is silent about a message, all locks are looked at again and again.
+ * Most proofs arrive unasked. If a forked child keeps a context's connection open, no proof
+ * arrives: while a partner does not respond about a message, all locks are polled.
  *
- * A service that closes says goodbye to its partners. They believe it because of the tokens: only
- * the two of them know both. Where the kernel tells of the end, too, whatever comes first counts.
+ * A service that closes says goodbye to its partners. They believe the goodbye because of the
+ * tokens, which only the two ends know. If the kernel reports the end, too, the first report
+ * counts.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -73,7 +75,7 @@ static struct inquiry *inquiry_of(const struct partner *partner)
 	return partner->peer ? partner->peer->inquiry : NULL;
 }
 
-/* One that lives there; one that has given us a token, if there is such. */
+/* A partner that lives there, preferably one that has given us a token. */
 static struct partner *spokesman(struct ripc_context *ctx, const struct peer *peer)
 {
 	struct partner *found = NULL;
@@ -114,7 +116,7 @@ static void ask(struct ripc_context *ctx, struct inquiry *inquiry)
 		return;
 	ripc__partner_header(partner, &packet, WIRE_ECHO);
 	ripc__partner_send(partner, &packet);
-	/* It may live elsewhere, and may move once more: a search takes 80 ms. */
+	/* The peer may have moved, and may move once more: a search takes 80 ms. */
 	if ((inquiry->n_asked == 3 || inquiry->n_asked == 6) && !was_heard(ctx, inquiry))
 		ripc__follow_silent(ctx, inquiry->peer);
 }
@@ -132,7 +134,7 @@ static void timer_set(struct ripc_context *ctx)
 		ripc__timer_set(&ctx->loop.timers, &ctx->partners.hints.timer, at);
 }
 
-/* Those that were silent to the end of their inquiries. */
+/* Partners that did not respond until the end of their inquiries are lost. */
 static void lose(struct ripc_context *ctx)
 {
 	ctx->loop.changed = ctx->partners.walking = true;
@@ -207,7 +209,7 @@ static void inquire(struct ripc_context *ctx, struct peer *peer)
 	timer_set(ctx);
 }
 
-/* To whom a packet was sent, by its first bytes: by its token, or by that which its hello gives. */
+/* The partner that a packet was sent to, found by the packet's token or its hello's token. */
 static struct partner *addressee(struct ripc_context *ctx, const uint8_t *quote, uint32_t len)
 {
 	struct wire_header sent, answer;
@@ -529,8 +531,8 @@ bool ripc__death_is_known(const struct ripc_service *service, uint64_t incarnati
 }
 
 /*
- * What became of all that the partner has sent, but replies, whose sender is told nothing: nothing
- * else of it will ever be delivered.
+ * The outcome of all that the partner has sent, except replies, whose sender gets no report:
+ * nothing else of the partner's will ever be delivered.
  */
 static struct wire_ack last_words(const struct partner *partner)
 {

@@ -18,7 +18,7 @@
 #include "util/rare.h"
 #include "util/slots.h"
 
-#define NEWS_US      1000u /* it costs a few system calls, so it is not read more often */
+#define NEWS_US      1000u /* reading costs a few system calls: not read more often */
 #define SILENT_US    1000000u /* a member beside another of its ID that was heard since lives */
 
 /* With keys: one that is known, but whose last handshake has failed, begins another. */
@@ -153,7 +153,7 @@ static void suspect_resolved(struct partner *partner, int status,
 		ripc__outgoing_advance(partner);
 }
 
-/* It is silent, and the resolver names another one. */
+/* Does the partner not respond, while the resolver names another incarnation? */
 static bool is_replaced(const struct partner *partner, int status,
 		const struct ripc__answer *answer)
 {
@@ -191,7 +191,7 @@ static int resolve(struct partner **partner)
 	return status == -EINPROGRESS ? 0 : status ? status : partner_find(partner, answer);
 }
 
-/* Whom the ID means, or NULL; often the same as before. */
+/* The current partner of the ID, or NULL; often the same as before. */
 static struct partner *current_of(struct ripc_service *service, uint64_t id)
 {
 	if (!service->recent || service->recent->id != id)
@@ -331,7 +331,7 @@ static int find_rival(struct ripc_service *service, uint64_t group,
 	if (!rival || (uint32_t)(ctx->now_us >> 10) - rival->heard >= SILENT_US >> 10)
 		ripc__resolver_doubt(ctx->resolver, group, member->incarnation, ctx->now_us);
 	if (rival) {
-		rival->suspect = false; /* what its ID means is no longer its concern */
+		rival->suspect = false; /* the rival no longer owns the ID */
 		*partner = rival;
 		return peer_open_again(ctx, rival->peer);
 	}

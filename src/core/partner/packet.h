@@ -14,7 +14,7 @@ struct ripc_context;
 struct wire_packet;
 
 /*
- * What a room does with a packet of a partner, after the packet was verified. A room's table names
+ * A handler for packets of a partner, called after the packet was verified. A room's table names
  * the handlers of the types that the room takes, by enum wire_type; the others are NULL.
  */
 typedef void packet_handler(struct partner *partner, const struct wire_packet *packet);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is known of a partner, and how that changes. partner.c makes and forgets partners. */
+/* The state of partners, and how it changes. partner.c makes and forgets partners. */
 #include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -107,8 +107,8 @@ static void token_take_back(struct partner *partner)
 }
 
 /*
- * Of those that claim the same incarnation the first is found with place 0, the next with 1, and
- * so on without a gap.
+ * Partners that claim the same incarnation have places: the first is found with place 0, the
+ * next with 1, and so on without a gap.
  */
 static uint64_t pair_key(struct ripc_context *ctx, uint64_t local, uint64_t remote, uint64_t place)
 {
@@ -228,7 +228,7 @@ static void replies_join(struct partner *to, struct partner *from)
 	} else if (from->replies) {
 		to->replies = from->replies;
 		from->replies = NULL;
-		/* It may be of that row. */
+		/* The pending ack may be about a reply of that row. */
 		if (from->ack_number) {
 			from->ack_number = 0;
 			list_remove(&from->ack_node);
@@ -351,7 +351,7 @@ int ripc__partners_index(struct ripc_context *ctx)
 	list_for_each(node, &ctx->partners.all) {
 		struct partner *partner = list_entry(node, struct partner, node);
 
-		/* Of a single service: no two have the same ID. */
+		/* No two partners of a single service have the same ID. */
 		if (partner->current && !error)
 			error = index_add(ctx, partner);
 	}
@@ -464,7 +464,7 @@ void ripc__partner_retire(struct partner *partner)
 {
 	ripc__resolver_suspect(partner->service->ctx->resolver, partner->id, partner->incarnation);
 	ripc__partner_unmake_current(partner);
-	partner->suspect = false; /* what its ID means now is no longer its concern */
+	partner->suspect = false; /* the partner no longer owns the ID */
 }
 
 void ripc__partner_revive(struct partner *partner)
@@ -515,7 +515,7 @@ void ripc__partner_say_unheard(const struct partner *partner)
 		ripc__peer_device(ctx, partner->peer)->ops->name);
 }
 
-/* It refuses a packet, but our hello counts. */
+/* The partner refuses a packet, but accepts our hello. */
 static void refused_once(struct partner *partner)
 {
 	if (partner->refuses)
@@ -563,19 +563,19 @@ size_t ripc__partners_bytes(struct ripc_context *ctx)
 /* ---- share ------------------------------------------------------------------------------- */
 
 /*
- * What all who send to us share, and how much of it each holds: credit, memory, and places for
- * unfinished messages and for streams.
+ * The resources that all senders to us share, and how much of each a sender holds: credit,
+ * memory, and places for unfinished messages and for streams.
  *
- * Design notes. A host may hold as much as nobody holds, and a peer as much as its host may hold
- * besides: the next one finds something left, however many have come before, from another host as
- * from the same one. A peer that is alone can have a third of all. The holding of a host is the
- * sum over its peers, so that claiming many contexts gains nothing.
+ * Design notes. A host may hold as much as is still free, and a peer as much as its host may
+ * hold besides. The next sender therefore finds something left, however many have come before,
+ * from another host as from the same one. A peer that is alone can have a third of all. The
+ * holding of a host is the sum over its peers, hence claiming many contexts gains nothing.
  *
- * One message may take more than that, as it cannot be cut. Of what it leaves, its host and its
- * peer count as holding no more than leaves the host's other peers half.
+ * One message may take more than that, because a message cannot be cut. From the remainder, its
+ * host and its peer count as holding no more than leaves the host's other peers half.
  */
 
-/* What a peer holds is counted in 32 bits: of bytes, and of KiB. */
+/* The holdings of a peer are counted in 32 bits: in bytes, or in KiB. */
 #define SMALL_MAX (1u << 30)
 
 void ripc__shares_set(struct ripc_context *ctx)
@@ -600,7 +600,7 @@ void ripc__shares_set(struct ripc_context *ctx)
  * than this: a sender repeats what is PARTNER_IDLE_US / 2 old.
  */
 #define PARTNER_KEEP_US    40000000u
-#define PARTNERS_ACCEPTED  (PARTNERS_MAX / 4 * 3) /* the rest is for those that we look for */
+#define PARTNERS_ACCEPTED  (PARTNERS_MAX / 4 * 3) /* partners that we look for have the others */
 #define HOST_PARTNERS_MAX  (PARTNERS_MAX / 4) /* more from one host are not accepted */
 #define FORGET_LOOKS 64u /* partners looked at to find one that may be forgotten */
 #define HOST_FEW     8u  /* a host that holds fewer may have one of the last places */
@@ -640,7 +640,7 @@ static bool forget_one(struct ripc_context *ctx, const struct host *host)
 	uint32_t looks = 0;
 
 	if (ctx->partners.walking)
-		return false; /* whom we forget may be the next on the way */
+		return false; /* the forgotten partner may be the next on the way */
 	list_for_each(node, &ctx->partners.all) {
 		struct partner *partner = list_entry(node, struct partner, node);
 
@@ -934,7 +934,7 @@ void ripc__partner_lost(struct partner *partner, int status, uint64_t gone_us)
 	ripc__partner_retire(partner);
 	ripc__partner_touch(partner);
 	ripc__claim_forget(partner);
-	handle_draw(partner); /* whoever it is when it returns */
+	handle_draw(partner); /* a returning partner gets a new handle */
 	partner->dead = true;
 	partner->challenged = false;
 	RIPC__PROBE(partner_dead, partner->service->id, partner->id, partner->incarnation, status);

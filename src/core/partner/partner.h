@@ -26,7 +26,7 @@ struct wire_packet;
 #define LONGS_MAX          64u    /* long messages of a row in progress from one to another */
 #define PARTNER_IDLE_US    60000000u  /* an idle partner is forgotten; > proof and packet life */
 #define PARTNERS_MAX       65536u
-#define HANDLE_BITS        47     /* what is left of a word with the bits below */
+#define HANDLE_BITS        47     /* the bits of a word beside those below */
 #define ACK_DELAY_US       1000u  /* an ack waits so long for a packet to ride on */
 
 /* Which numbers have come: the highest; bit i: top - i has. Numbers 64 and more below are late. */
@@ -124,9 +124,9 @@ struct partner {
 	bool denied : 1;          /* with keys: it may not send to us (rights.h) */
 	bool barred : 1;          /* with keys: our service may not send to it, or it refuses */
 	bool blocked : 1, ordering : 1; /* -EAGAIN: a NOTICE is due; longs may wait for others */
-	bool streams : 1;   /* it sends to a group in datagrams to many (group/heard.c), */
+	bool streams : 1;   /* the partner sends to a group by multicast (group/heard.c), */
 	bool unheard : 1;   /* which must not be heard, as copies were not counted */
-	uint64_t handle : HANDLE_BITS; /* part of ripc_msg.from_handle (partner.h) */
+	uint64_t handle : HANDLE_BITS; /* part of ripc_msg.from_handle (partner.c) */
 };
 
 /* row: each row of numbers that the partner has. */
@@ -176,8 +176,8 @@ size_t ripc__partners_bytes(struct ripc_context *ctx);
 int ripc__partner_make_current(struct partner *partner);
 void ripc__partner_unmake_current(struct partner *partner);
 /*
- * The services that have a current partner of this ID, linked by service->concerned until the next
- * call. What is done to one of them may end partners of the others.
+ * The services that have a current partner of this ID, linked by service->concerned until the
+ * next call. An action on one of them may end partners of the others.
  */
 struct ripc_service *ripc__partners_of(struct ripc_context *ctx, uint64_t id);
 /*

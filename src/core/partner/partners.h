@@ -19,7 +19,7 @@
 #include "util/timers.h"
 
 #define GUESSING_MAX 256u  /* buckets; addresses share them by a keyed hash */
-#define GUESSES_MOST 1000u /* what a bucket holds, and gains in a second */
+#define GUESSES_MOST 1000u /* the guesses that a bucket holds, and gains in a second */
 
 struct ripc_context;
 struct device;
@@ -36,7 +36,7 @@ bool ripc__guess_take(struct ripc_context *ctx, const struct device *device,
 bool ripc__guess_is_tried(const struct ripc_context *ctx, const struct device *device,
 		const struct ripc__addr *from);
 
-/* Of a context. */
+/* The partners of a context. */
 struct partners {
 	struct list all, on_trial;
 	struct ripc__map by_pair;

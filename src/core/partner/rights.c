@@ -79,7 +79,7 @@ int ripc__barred_look(struct partner *partner)
 	int error;
 
 	if (!peer || peer->opening || peer->broken)
-		return 0; /* it waits anyway */
+		return 0; /* the partner's messages wait anyway */
 	error = ripc__sealed_lets_out(ctx->seal, peer->route, partner->service->id, partner->id);
 	if (waits_for_handshake(partner))
 		return 0;

@@ -91,7 +91,7 @@ static bool may_be_asked(const struct partner *partner)
 		!is_reliable(ctx, peer);
 }
 
-/* One that came in a hello from elsewhere may be another's: the partner has not answered yet. */
+/* A token from a hello of another address may be another's: the partner has not answered yet. */
 static bool has_token(const struct partner *partner)
 {
 	return partner->token_out && !partner->crossed;
@@ -149,7 +149,7 @@ static bool addr_at(struct partner *partner, struct device *device,
 		(!partner->service->ctx->seal || ripc__sealed_same(partner->peer->route, addr));
 }
 
-/* What the resolver last said of the partner; NULL: nothing, or of another one. */
+/* The resolver's last answer about the partner; NULL: none, or about another incarnation. */
 static const struct ripc__answer *answer_of(const struct partner *partner)
 {
 	const struct ripc__answer *answer = ripc__resolver_recall(
@@ -208,7 +208,7 @@ static void ask_elsewhere(struct partner *partner, const struct follow *follow)
 	}
 }
 
-/* Where is it? What is found comes to ripc__follow_answered(). */
+/* Searches for the partner. A result is passed to ripc__follow_answered(). */
 static void seek(struct partner *partner)
 {
 	struct ripc_context *ctx = partner->service->ctx;
@@ -521,7 +521,7 @@ static void route_ready(struct partner *partner)
 	ripc__outgoing_advance(partner);
 }
 
-/* What had to wait for the route. */
+/* Sends the packets that had to wait for the route. */
 static void go_on(struct partner *partner)
 {
 	if (partner->peer->opening)
@@ -588,7 +588,7 @@ static bool leads_there(struct ripc_context *ctx, struct peer *peer, const struc
 		device->ops->route.matches(device->port, peer->route, event->from);
 }
 
-/* What could not be sent is sent now. */
+/* Messages that could not be sent are sent now. */
 static void routes_go_on(struct ripc_context *ctx, const struct device *device,
 		const struct ripc__event *event)
 {
