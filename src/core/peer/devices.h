@@ -104,9 +104,9 @@ struct ping {
 	bool done;
 };
 
-/* What a context reaches, and by which devices. */
+/* The peers that a context reaches, and the devices that lead to them. */
 struct peers {
-	struct ripc__host host;    /* what backends and sources get of the context */
+	struct ripc__host host;    /* given to backends and sources */
 	struct device devices[8];
 	uint32_t n_devices;
 	size_t route_bytes;        /* of the longest route of all devices */

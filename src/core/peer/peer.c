@@ -106,13 +106,13 @@ static bool leads_to(struct ripc_context *ctx, struct peer *peer, uint8_t device
 		device->ops->route.matches(device->port, peer->route, addr);
 }
 
-/* What whoever wanted the route is told: a network says more than means anything to others. */
+/* The error to report: a network has more codes than mean anything to a caller. */
 static int unreachable(int error)
 {
 	return error == -ENOMEM || error == -ENETDOWN || error == -EACCES ? error : -EHOSTUNREACH;
 }
 
-/* One that was not met yet. */
+/* A peer that was not met yet. */
 static int peer_new(struct ripc_context *ctx, uint8_t device_index, const struct ripc__addr *addr,
 		struct peer **peer_out)
 {
@@ -234,7 +234,7 @@ void ripc__route_failed_now(const struct ripc_context *ctx, struct peer *peer)
 	peer->failed_us = now_us ? now_us : 1; /* 0 means never */
 }
 
-/* What is better than the route in use is tried again later. */
+/* A device that is better than the route in use is tried again later. */
 static void retry_later(struct ripc_context *ctx, struct peer *peer)
 {
 	ripc__route_failed_now(ctx, peer);
@@ -404,7 +404,7 @@ int ripc__route_find(struct ripc_context *ctx, const struct ripc__answer *answer
 /* ---- path -------------------------------------------------------------------------------- */
 
 /*
- * What is known of the path to a peer: round trips, repetition times, and the datagram size for
+ * The properties of the path to a peer: round trips, repetition times, and the datagram size for
  * bulk. window.c has the bytes that may be in flight, peer.c where the path leads.
  */
 

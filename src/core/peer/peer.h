@@ -78,10 +78,10 @@ struct peer {
 	uint32_t in_flight;  /* bytes that are taken to be in flight */
 	uint32_t arrived_us; /* when bytes of a long message last came from it; wraps */
 	uint32_t shrunk_us;  /* when large datagrams were found to vanish; wraps; 0: they do not */
-	uint32_t heard, sounded; /* it last said something but shorts, was last asked whether it is
-	                            there; in 1,024 us; wrap */
-	uint32_t unanswered, host_asked; /* it was first so asked since it said something; its host
-	                            was last asked about it; in 1,024 us; wrap */
+	uint32_t heard, sounded; /* when the peer last sent anything but shorts, and was last
+	                            asked whether it is there; in 1,024 us; wrap */
+	uint32_t unanswered, host_asked; /* when the peer was first so asked since it was heard,
+	                            and its host last; in 1,024 us; wrap */
 	uint32_t failed_us;  /* when a device last failed, changed, was tried; wraps; 0: never */
 	struct inquiry *inquiry; /* a hint says that it has ended: it is asked (death.c); or NULL */
 	struct flow *flow;   /* NULL: nothing has come or was lost yet */
@@ -109,7 +109,7 @@ static inline bool ripc__peer_is_sounded(const struct peer *peer)
 	return (int32_t)(peer->sounded - peer->heard) > 0;
 }
 
-/* It is asked now. */
+/* Notes that the peer is asked now. */
 void ripc__peer_sounded(const struct ripc_context *ctx, struct peer *peer);
 
 /* The peer as the remote end of a read or write. */

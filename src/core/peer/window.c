@@ -3,12 +3,12 @@
  * How much may be in flight from a peer to us, by what comes and what does not: the window
  * (protocol.md, congestion; rationale.md has the measurements).
  *
- * Design notes. Time goes by in rounds of a smoothed round trip. What the shortest round trip of
- * a round has above the shortest of all is the queue on the way. When it is longer than QUEUE_US
- * the window is cut to what the path holds without it, for a test: if the queue goes, it was
- * ours, and the window then leaves half of that; if it stays, somebody else fills it, and for
- * RIVAL_ROUNDS the window follows losses alone, as TCP's does. Else whoever minds queues would
- * get nothing beside whoever does not.
+ * Design notes. Time is counted in rounds of a smoothed round trip. The queue on the way is the
+ * difference between the shortest round trip of a round and the shortest of all. If the queue is
+ * longer than QUEUE_US, the window is cut to what the path holds without a queue, for a test. If
+ * the queue vanishes, it was ours, and the window then leaves half of it. If the queue stays,
+ * other traffic fills it, and for RIVAL_ROUNDS the window follows losses alone, as TCP's does.
+ * Otherwise a sender that avoids queues would get nothing beside one that does not.
  */
 #include <stdlib.h>
 
@@ -25,7 +25,7 @@
 #define CUTS_TO_FORGET 16u
 #define FAR_US      2000u /* a path of such a round trip is long */
 #define PACE_AHEAD_US 1000000 /* further ahead it was of a clock that has wrapped */
-#define BURSTS      8u      /* so many at least in a round trip */
+#define BURSTS      8u      /* at least this many in a round trip */
 #define QUEUE_US    25000u
 #define RIVAL_ROUNDS 24u
 #define RIVAL_US    3000000u /* in so long, or a third of the rounds, it may have gone */
@@ -47,8 +47,8 @@ static bool is_far(const struct peer *peer)
 }
 
 /*
- * Do our bytes, or somebody's, wait in a queue on the way? Of a long path only the shortest round
- * trip of a round tells: some are longer as a processor had other things to do.
+ * Do bytes, ours or others', wait in a queue on the way? On a long path only the shortest round
+ * trip of a round tells: some are longer because a processor had other things to do.
  */
 static bool is_queueing(const struct peer *peer)
 {
@@ -64,7 +64,7 @@ static bool is_filled(const struct peer *peer)
 		peer->flow->round_min_us > peer->rtt_min_us + peer->rtt_min_us / 8 + QUEUEING_US);
 }
 
-/* What has come in a round trip without a queue: the path holds that. */
+/* The bytes that arrive in a round trip without a queue: the path holds them. */
 static uint64_t holds(const struct peer *peer)
 {
 	return (uint64_t)peer->flow->rate * peer->rtt_min_us / 1000;
@@ -128,7 +128,7 @@ static void cubic_begin(const struct ripc_context *ctx, struct peer *peer, uint3
 	peer->flow->calm = 0;
 }
 
-/* What the window is to be after the next round. */
+/* The wanted window after the next round. */
 static int64_t cubic_target(const struct ripc_context *ctx, const struct peer *peer)
 {
 	int64_t ms = ((uint32_t)ctx->now_us - peer->flow->cubic_us + peer->srtt_us) / 1000;
@@ -165,8 +165,9 @@ static void cubic_step(const struct ripc_context *ctx, struct peer *peer)
 /* ---- whose queue ------------------------------------------------------------------------- */
 
 /*
- * What of the window before the test fills the path and a queue of so long; not more than what has
- * come tells, as a queue that grows is longer than the last round has told.
+ * The part of the window before the test that fills the path and a queue of queue_us. The rate
+ * of arrivals is an upper bound, because a growing queue is longer than the last round has
+ * shown.
  */
 static uint64_t with_queue(const struct peer *peer, uint32_t queue_us)
 {
@@ -179,7 +180,7 @@ static uint64_t with_queue(const struct peer *peer, uint32_t queue_us)
 	return part < came ? part : came;
 }
 
-/* Of a rival's queue half of the window tells as well, and less is given away. */
+/* If there is a rival, half of the window is enough for a test, and less is given away. */
 static void test_begin(const struct ripc_context *ctx, struct peer *peer)
 {
 	uint64_t least = peer->has_rival ? peer->window / 2 : 0, part;
@@ -247,13 +248,13 @@ static void test_stop(const struct ripc_context *ctx, struct peer *peer)
 		window_set(peer, peer->flow->window_before);
 }
 
-/* Whose turn of three it is: of a test, of whoever does not give way, or of growing as usual. */
+/* The path is in one of three phases: a test, a rival's queue, or growth as usual. */
 static void phase_step(const struct ripc_context *ctx, struct peer *peer, uint32_t queue_us)
 {
 	uint32_t since_us = (uint32_t)ctx->now_us - peer->flow->phase_us;
 
 	if (peer->is_testing) {
-		/* What was sent before the test must have come. */
+		/* The bytes that were sent before the test must have arrived. */
 		if (since_us > peer->rtt_min_us + peer->flow->queue_us + peer->srtt_us)
 			test_end(ctx, peer, queue_us);
 		return;
@@ -297,8 +298,9 @@ static uint64_t rate_so_far(const struct ripc_context *ctx, const struct peer *p
 }
 
 /*
- * What a peer may have in flight at most: near by what fits the cache, else by what has come; while
- * it doubles by what the path holds, as a queue would let it double on.
+ * The most that a peer may have in flight. A near peer is bound by what fits the cache, others
+ * by what has arrived. While the window doubles, the bound is what the path holds, because a
+ * queue would let the window double on.
  */
 static uint64_t window_bound_by_rate(const struct ripc_context *ctx, const struct peer *peer)
 {
@@ -351,8 +353,8 @@ static uint64_t pace(const struct peer *peer)
 }
 
 /*
- * What comes all at once, as a processor had other things to do, must not be granted all at once:
- * it would overrun a queue on the way, and come all at once again.
+ * Bytes that arrive all at once, because a processor had other things to do, must not be granted
+ * all at once: the next burst would overrun a queue on the way, and arrive all at once again.
  */
 uint64_t ripc__peer_pace(struct ripc_context *ctx, struct peer *peer, uint64_t burst)
 {
@@ -379,8 +381,8 @@ void ripc__peer_paced(struct peer *peer, uint64_t bytes)
 /* ---- losses ------------------------------------------------------------------------------ */
 
 /*
- * What comes beyond lost bytes is kept in pieces. There must be room for as many as a window
- * loses, or what comes is lost, too.
+ * Bytes that arrive beyond lost ones are kept in pieces. There must be room for as many pieces
+ * as a window loses, or the arriving bytes are lost, too.
  */
 static void window_bound(struct ripc_context *ctx, struct peer *peer)
 {
@@ -419,7 +421,7 @@ static uint64_t window_after_cut(const struct peer *peer)
 	return cut > least ? cut : least;
 }
 
-/* What was lost of what had been granted before a cut says nothing of the window after it. */
+/* A loss of bytes that were granted before a cut says nothing about the window after it. */
 static uint32_t cut_again_us(const struct peer *peer)
 {
 	return is_far(peer) ? 2 * peer->srtt_us : peer->srtt_us;

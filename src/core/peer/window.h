@@ -13,7 +13,7 @@ struct ripc_context;
 #define WINDOW_NEAR        (1u << 20) /* bytes in flight from one peer: fits the cache */
 #define WINDOW_MAX         (64u << 20) /* the same on a long path */
 #define LOSSY              51u   /* of 1024: beyond that the path loses, and with it requests */
-#define AT_ONCE_US         4000u /* what arrives in so long must have room in the receive buffer */
+#define AT_ONCE_US         4000u /* arrivals of this time must fit the receive buffer */
 
 /* grow: new bytes arrived. cut: bytes were found lost (0: silence). */
 void ripc__peer_grow(struct ripc_context *ctx, struct peer *peer, uint32_t bytes);
