@@ -88,7 +88,7 @@ static bool pieces_room(struct incoming *incoming)
 	return true;
 }
 
-/* What continues the beginning needs no piece: it is taken however many there are. */
+/* Is there room for the range? Bytes that continue the beginning need no piece. */
 static bool has_room(struct incoming *incoming, struct wire_range range)
 {
 	return range.start == incoming->have || pieces_room(incoming);
@@ -134,7 +134,7 @@ static void piece_insert(struct incoming *incoming, struct wire_range range, uin
 	memmove(next + 1, next, (incoming->n_pieces - at) * sizeof(*next));
 	*next = (struct piece){.start = range.start, .end = range.end, .crc = crc,
 		.seen_us = incoming->partner->service->ctx->now_us, .seen_at = incoming->arrivals};
-	if (at < incoming->n_pieces) { /* it is in a gap that may have been asked for */
+	if (at < incoming->n_pieces) { /* the range is in a gap that may have been asked for */
 		next->asked_us = next[1].asked_us;
 		next->asked_limit = next[1].asked_limit;
 	}
@@ -244,7 +244,8 @@ int64_t ripc__collect(struct incoming *incoming, const struct wire_packet *packe
 		incoming->sum = packet->sum;
 		incoming->sum_known = true;
 	} else if (packet->h.flags & WIRE_F_LAST && packet->payload_len == incoming->total) {
-		incoming->sum = packet->announce.sum; /* else it is that of what is moved */
+		incoming->sum = packet->announce.sum; /* otherwise the checksum is that of bytes
+		                                         that are moved */
 		incoming->sum_known = true;
 	}
 	return (int64_t)(incoming->got - got);
@@ -271,13 +272,14 @@ static uint32_t collect_holes(const struct incoming *incoming, uint64_t end,
 /* ---- holes ------------------------------------------------------------------------------- */
 
 /*
- * What is missing of an incoming long message, and is to be asked for now (protocol.md, long
+ * The gaps of an incoming long message, and which of them are asked for now (protocol.md, long
  * messages).
  *
- * Design notes. Each gap is asked for by itself: when it is more than reordering, and again when
- * the answer must have come, as what was sent after it has, or is overdue. So a path that loses
- * much at once is asked for the next gaps while the answer to the last request is on its way. Gaps
- * are gathered for a quarter of a round trip, unless they fill half a request.
+ * Design notes. Each gap is asked for by itself: first when the gap is more than reordering, and
+ * again when the answer is overdue, or must have arrived because bytes that were sent later
+ * have. A path that loses much at once is therefore asked for the next gaps while the answer to
+ * the last request is on its way. Gaps are gathered for a quarter of a round trip, unless they
+ * fill half a request.
  */
 
 #define REORDER_DATAGRAMS 3u

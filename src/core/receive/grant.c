@@ -4,11 +4,12 @@
  * they hold meanwhile (protocol.md, credit and congestion).
  *
  * Design notes. limit - got bytes of a message are on their way or lost; in_flight of them are
- * taken to be on their way. A message is granted (in receives.granted), waits for it (in
- * receives.ungranted), or neither: all of it was granted, or it is silent. What is silent holds
- * nothing, so that a sender that is gone, or has only announced, delays nobody; with its next
- * bytes it takes its turn again. How many are granted to one host and one peer is shared out as
- * all is (partner/partner.c), and so is the credit of what has sent nothing yet.
+ * taken to be on their way. A message is granted (in receives.granted), waits for a grant (in
+ * receives.ungranted), or neither: all of it was granted, or its sender does not respond. A
+ * message without arrivals holds nothing. A sender that is gone, or has only announced,
+ * therefore delays nobody; with its next bytes the message takes its turn again. The number of
+ * grants to one host and one peer is shared out as all resources are (partner/partner.c), and so
+ * is the credit of messages that have sent nothing yet.
  */
 #include "core/objects.h"
 #include "core/partner/packet.h"
@@ -64,7 +65,7 @@ void ripc__pull_due(struct incoming *incoming)
 
 /* ---- grant ------------------------------------------------------------------------------- */
 
-#define GRANT_LOOK 64u /* so many of those that wait are compared for whose turn it is */
+#define GRANT_LOOK 64u /* waiting messages that are compared for the next turn */
 #define PACE_US    1000u
 #define QUANTUM    (4 * 65536u) /* credit is given in pieces of a few offload batches */
 
@@ -114,7 +115,8 @@ void ripc__grant_silent(struct incoming *incoming)
 {
 	bool was_granted = incoming->is_granted;
 
-	account(incoming, -(int64_t)incoming->in_flight); /* it is lost, or never was */
+	account(incoming, -(int64_t)incoming->in_flight); /* the bytes are lost, or never were in
+	                                                     flight */
 	if (!was_granted)
 		return;
 	ripc__grant_end(incoming);
@@ -195,8 +197,8 @@ static bool is_eligible(const struct incoming *incoming)
 }
 
 /*
- * Whose turn is it: the shortest of those that have waited longest, and every fourth time the
- * one that has waited longest of all. NULL: nobody's.
+ * The message that is granted next: the shortest of those that have waited longest, and every
+ * fourth time the one that has waited longest of all. NULL: none waits.
  */
 static struct incoming *next_to_grant(struct ripc_context *ctx)
 {

@@ -392,8 +392,9 @@ static bool is_too_large(const struct partner *partner, const struct wire_packet
 }
 
 /*
- * A reply has room of its own, whatever of the partner is unread: its call is open. One at a time
- * is received for each call. What came whole ends the call at once, and holds nothing.
+ * Does a reply exceed its share? A reply has room of its own, whatever of the partner is unread,
+ * because its call is open. One reply at a time is received for each call. A reply that arrives
+ * whole ends the call at once, and holds nothing.
  */
 static bool reply_over_share(const struct partner *partner, const struct wire_packet *packet)
 {
@@ -403,8 +404,9 @@ static bool reply_over_share(const struct partner *partner, const struct wire_pa
 }
 
 /*
- * The others need room, too, however greedy or slow to be read this one is. But a message of a
- * host that holds nothing may be as long as there is memory.
+ * Does the message exceed the partner's share? Other partners need room, too, however greedy or
+ * slow to be read this one is. If a host holds nothing, its message may be as long as there is
+ * memory.
  */
 static bool over_share(const struct partner *partner, const struct wire_packet *packet)
 {
@@ -484,7 +486,8 @@ static bool is_over_share(struct partner *partner, const struct wire_packet *pac
 	return false;
 }
 
-/* What has been written lies where it is to stay: it cannot be kept before its turn. */
+/* Is it too early to keep the message? Bytes that the sender has written already lie at their
+ * destination, and cannot be kept before their turn. */
 static bool is_too_early(const struct partner *partner, const struct wire_packet *packet)
 {
 	return packet->announce.keys == WIRE_KEYS_WRITTEN &&
@@ -533,7 +536,7 @@ static void incoming_cancel(struct partner *partner, const struct wire_packet *p
 	if (!longs)
 		return;
 	ripc__numbers_advance(partner, longs, packet->announce.oldest);
-	incoming = incoming_find(partner, number); /* it may just have been forgotten */
+	incoming = incoming_find(partner, number); /* the message may just have been forgotten */
 	ahead = number - longs->in_oldest;
 	if (number < longs->in_oldest || ahead >= LONGS_MAX)
 		return;
@@ -554,8 +557,8 @@ static void incoming_cancel(struct partner *partner, const struct wire_packet *p
 /* ---- arrive ------------------------------------------------------------------------------ */
 
 /*
- * What comes of a long message, and what is asked then: its announcement, its bytes, and silence
- * (protocol.md, long messages).
+ * The arrival of a long message, and the requests that follow: its announcement, its bytes, and
+ * timeouts (protocol.md, long messages).
  *
  * Design notes. limit - got bytes are on their way or lost; in_flight of them are taken to be on
  * their way, and hold credit. A look at a port finds many datagrams of a message: each is copied
@@ -672,13 +675,13 @@ static void fire(void *owner, struct ripc__timer *timer)
 		incoming->wait_us = ripc__back_off(ctx, incoming->wait_us);
 	incoming->arrived_us = ctx->now_us; /* the wait begins anew */
 	timer_set(incoming, arrival_deadline(incoming));
-	/* What is silent must not keep others from their credit. */
+	/* A message without arrivals must not keep others from their credit. */
 	ripc__grant_silent(incoming);
 }
 
 /* ---- bytes ------------------------------------------------------------------------------- */
 
-/* What the arrival of bytes says about the path. */
+/* Updates the path and the timer after bytes have arrived. */
 static void settle(struct incoming *incoming)
 {
 	struct ripc_context *ctx = context_of(incoming);
@@ -755,7 +758,7 @@ static int64_t take(struct incoming *incoming, const struct wire_packet *packet,
 	return taken;
 }
 
-/* Of the first datagram of its message that a look at a port finds, the echo is taken. */
+/* Takes the echo of the first datagram of its message that a look at a port finds. */
 static void data_take(struct incoming *incoming, const struct wire_packet *packet)
 {
 	struct ripc_context *ctx = context_of(incoming);
@@ -827,7 +830,7 @@ static void cannot_be_read(struct incoming *incoming)
 	/* Where the first read was refused at once it still waits for credit, or has some. */
 	if (incoming->limit < incoming->total && list_empty(&incoming->granted))
 		ripc__grant_wait(incoming);
-	/* What came before may have been overwritten. */
+	/* Earlier bytes may have been overwritten. */
 	if (incoming->limit)
 		ripc__incoming_pull(incoming, incoming->limit);
 }
@@ -950,7 +953,7 @@ static bool map_instead(struct incoming *incoming, const struct wire_packet *pac
 	return true;
 }
 
-/* Of what was announced before, for which there are places. */
+/* Does the packet repeat the announcement of the message, whose places exist already? */
 static bool is_repeated(const struct incoming *incoming, const struct wire_packet *packet)
 {
 	const struct ripc_msg *public = &incoming->message->public;

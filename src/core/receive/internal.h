@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of core/receive share: no other room includes this. */
+/* Shared by the files of core/receive: no other room includes this. */
 #ifndef RIPC_RECEIVE_INTERNAL_H
 #define RIPC_RECEIVE_INTERNAL_H
 
@@ -84,8 +84,9 @@ static inline int ripc__order_check(struct partner *partner, const struct wire_p
 }
 
 /*
- * The announced message has its turn, but found no room. Of the messages behind it that cannot be
- * handed out yet, the last one is forgotten, as if it had not come. False: there is none.
+ * The announced message has its turn, but found no room. The last message behind it that cannot
+ * be delivered to the application yet is forgotten, as if it had not arrived. False: there is
+ * none.
  */
 bool ripc__order_yield(struct partner *partner, const struct wire_packet *announce);
 /*

@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is remembered of the numbers of long messages that come (delivered, refused, why), and the
- * order of those that were sent with RIPC_ORDERED.
+ * The state of the numbers of long messages that arrive (delivered, refused, why), and the order
+ * of those that were sent with RIPC_ORDERED.
  *
  * Design notes. Each announcement of an ordered message names the one before it, until that is
- * known to be delivered: a chain. The receiver hands out a message only when its predecessor has
- * been handed to the same queue, so what it has of a chain is always a beginning of it. What came
- * before its turn is kept, complete but neither in the queue nor answered: so *done* is never
- * untrue. Its sender hears that it lives, and has LONGS_MAX under way meanwhile, no less than
- * without order.
+ * known to be delivered: a chain. The receiver delivers a message to the application only when
+ * its predecessor has been put into the same queue. The part of a chain that was delivered is
+ * therefore always a beginning of it. A message that arrives before its turn is kept, complete
+ * but neither in the queue nor answered: *done* is never untrue. Its sender hears that the
+ * receiver lives, and has LONGS_MAX under way meanwhile, no less than without order.
  *
- * An announcement also shows what its sender has given up: each ordered number between previous and
- * its own, since previous is the nearest one ahead that is still under way. The receiver refuses
- * these as if their CANCELs had arrived. Otherwise two messages would wait for one predecessor,
- * the later one behind one that may never be complete. For the same reason an ordered message is
- * refused that arrives after a later one. So a lost CANCEL delays no message, and an ordered
- * message is handed out before every later one, or never.
+ * An announcement also shows which messages its sender has given up: each ordered number between
+ * previous and its own, because previous is the nearest one ahead that is still under way. The
+ * receiver refuses these as if their CANCELs had arrived. Otherwise two messages would wait for
+ * one predecessor, the later one behind one that may never be complete. For the same reason an
+ * ordered message is refused that arrives after a later one. A lost CANCEL therefore delays no
+ * message, and an ordered message is delivered to the application before every later one, or
+ * never.
  *
- * Room: a message that comes before its turn may take room, or there would be no pipeline on a path
- * that loses announcements; but it is forgotten again, the last one first, when a message before it
- * finds no room. So room is as good as given in the order of numbers, and a chain that cannot go on
- * holds nothing that its own head needs.
+ * Room: a message that arrives before its turn may take room, otherwise a path that loses
+ * announcements would have no pipeline. Such a message is forgotten again, the last one first,
+ * when a message before it finds no room. Room is thus as good as given in the order of numbers,
+ * and a chain that cannot go on holds nothing that its own head needs.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -122,7 +123,7 @@ struct incoming *ripc__order_delivered(struct partner *partner, uint64_t number)
 	return next && next->complete ? next : NULL;
 }
 
-/* What waits for a refused message is refused, too. */
+/* Messages that wait for a refused message are refused, too. */
 static void order_refused(struct partner *partner, uint64_t number, int status)
 {
 	struct incoming *next;

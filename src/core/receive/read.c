@@ -3,12 +3,13 @@
  * Long messages that are read: where the network can read by itself what a partner has opened for
  * us, the items go straight to their places, with the keys of the announcement.
  *
- * Design notes. Messages take turns, a read at a time, so that a long one does not hold up a
- * short one; a partner has its share of all reads (moves.h). When a read fails, or none is taken
- * for long, the message is pulled (incoming.c) as soon as none is in progress: until then the
+ * Design notes. Messages take turns, a read at a time, hence a long one does not hold up a short
+ * one; a partner has its share of all reads (moves.h). When a read fails, or none is accepted
+ * for long, the message is pulled (incoming.c) as soon as no read is in progress: until then the
  * places may be written to. For the same reason a message that is given up leaves its places
- * here. What the partner says is checked by the device: it can only spoil its own message. The
- * checksum may come when all has been read, as its sender computes it meanwhile.
+ * here. The device checks the keys and addresses of the partner, which can only spoil its own
+ * message. The checksum may arrive when all has been read, because its sender computes it
+ * meanwhile.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -70,7 +71,7 @@ static bool items_take(struct reading *reading, const struct wire_packet *announ
 	return true;
 }
 
-/* What came with the announcement, from the first byte on, need not be read. */
+/* The bytes that the announcement carries, from the first on, need not be read. */
 static void take_carried(struct reading *reading, const struct wire_packet *announce)
 {
 	struct incoming *incoming = reading->incoming;

@@ -123,7 +123,7 @@ static inline bool has_share(const struct partner *partner, const struct wire_pa
 	return ripc__share_left(partner, SHARE_SMALL) >= packet->payload_len;
 }
 
-/* Of a copy of what also went to many: has it not been heard there? */
+/* Is the copy of a multicast message new, that is, not received by multicast before? */
 static bool is_new_in_stream(struct partner *partner, const struct wire_packet *packet)
 {
 	struct ripc_context *ctx = partner->service->ctx;
