@@ -25,7 +25,7 @@ uint64_t ripc__oldest_sent(const struct longs *longs)
 	return list_empty(&longs->outgoing) || !first->number ? longs->next : first->number;
 }
 
-/* What the network does not take is lost, and repeated later. */
+/* Packets that the network does not take are lost, and repeated later. */
 static void datagrams_send(struct partner *partner, const struct ripc__tx *tx, uint32_t n)
 {
 	struct ripc_context *ctx = partner->service->ctx;
@@ -85,7 +85,8 @@ static void announce_send(struct outgoing *outgoing, struct wire_packet *packet,
 	batch->n_iov += tx.n_iov;
 }
 
-/* What the answer may be written into goes along, if there is room. Returns what is left of it. */
+/* Adds the return buffers that the reply may be written into, if there is room. Returns the
+ * remaining room. */
 static uint32_t offer(struct outgoing *outgoing, uint32_t room, struct wire_packet *packet)
 {
 	uint32_t base = ripc__datagram_base(outgoing->service->ctx);
@@ -100,8 +101,8 @@ static uint32_t offer(struct outgoing *outgoing, uint32_t room, struct wire_pack
 	return packet->n_returns ? room - WIRE_RETURNS_LEN(packet->n_returns) : room;
 }
 
-/* What is said of where the bytes are, if they do not come in datagrams: that, its keys if it has
- * any, and how many bytes go along. */
+/* The location of the bytes, if they do not arrive in datagrams: the kind, its keys if it has
+ * any, and how many bytes the announcement carries. */
 struct location {
 	uint32_t what; /* enum wire_keys, or 0 */
 	uint32_t carried;
@@ -217,7 +218,7 @@ void ripc__cancel_send(struct outgoing *outgoing)
  * (docs/rationale.md).
  */
 
-#define CORK_GAP_US 50u	 /* who sends less often is not made to wait */
+#define CORK_GAP_US 50u	 /* a sender with longer gaps is not made to wait */
 #define CORKED_US   200u /* then they go; if nobody calls, at the next tick */
 
 bool ripc__cork(struct outgoing *outgoing)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of core/send share: no other room includes this. */
+/* Shared by the files of core/send: no other room includes this. */
 #ifndef RIPC_SEND_INTERNAL_H
 #define RIPC_SEND_INTERNAL_H
 

@@ -3,12 +3,12 @@
  * The items of an outgoing long message, opened so that its receiver can read them by itself, and
  * closed again before the application gets them back.
  *
- * Design notes. What was opened is for one device: when the route moves to another one it is
- * closed, and the receiver asks for the bytes. A key that a device cannot close at once may be
- * used until RIPC_EV_FENCED; until then the message holds its memory (outgoing.c). A message often
- * begins with a header of the application, in memory that is not to be shown: the first items, as
- * far as they are short, go along with each announcement. The checksum of a long message is
- * computed while it is being read already, by the call that sends it.
+ * Design notes. Items are opened for one device: when the route moves to another device, they
+ * are closed, and the receiver asks for the bytes. A key that a device cannot close at once may
+ * be used until RIPC_EV_FENCED; until then the message holds its memory (outgoing.c). A message
+ * often begins with a header of the application, in memory that is not to be shown: the first
+ * items, as far as they are short, are carried by each announcement. The checksum of a long
+ * message is computed while the receiver already reads, by the call that sends the message.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -152,7 +152,7 @@ bool ripc__opened_keys(struct outgoing *outgoing, uint32_t room, uint64_t *keys)
 	struct device *device = ripc__peer_device(outgoing->service->ctx,
 		outgoing->partner->peer);
 
-	/* What was given may have been mapped there, and delivered. */
+	/* The items of a given message may have been mapped there, and delivered. */
 	if (outgoing->opened && outgoing->opened->device != device)
 		ripc__opened_hand(outgoing, false);
 	if (room < ripc__opened_least(outgoing))

@@ -105,7 +105,7 @@ void ripc__order_ends(struct outgoing *outgoing, enum ripc_outcome outcome)
 	struct outgoing *next = behind(outgoing);
 
 	if (outcome == RIPC_DELIVERED) {
-		ripc__order_told(outgoing); /* it was cut, and had arrived nevertheless */
+		ripc__order_told(outgoing); /* the message was cut, and had arrived nevertheless */
 		if (next && next->previous == outgoing->number)
 			next->previous = 0;
 		return;

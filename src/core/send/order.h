@@ -17,9 +17,9 @@ struct ripc_service;
 /* outgoing->cut: the fate of an ordered message ahead of this message in its partner's list. */
 enum order_cut {
 	CUT_NOT,
-	CUT_ASK,     /* that one ended UNKNOWN: this one may have been handed out */
-	CUT_CERTAIN, /* that one was not delivered, so this one will not be */
-	CUT_FOLLOW,  /* that one begins anew with another partner, and this one follows it */
+	CUT_ASK,     /* the cut one ended UNKNOWN: this one may have been delivered */
+	CUT_CERTAIN, /* the cut one was not delivered, hence this one will not be */
+	CUT_FOLLOW,  /* the message ahead moves to another partner, and this one follows */
 };
 
 /* Bytes of the last extensions in the message's announcement. */

@@ -48,15 +48,15 @@
  * How long messages that we send end: the outcome, who is told of it, and when the application
  * gets the items back.
  *
- * Design notes. What the partner could read is closed before the end is told, so that the items
- * are the application's when it hears of it. A call does not wait for that beyond its deadline:
- * then the outcome is UNKNOWN, and a notice says when the items are free. With a given message it
- * is otherwise: its references are not the application's any more. They are kept here, in
- * ctx->sends.ended, as long as the receiver has the items mapped: the ledger of what others hold.
+ * Design notes. Keys of the partner are closed before the end is reported: the items are the
+ * application's when it hears of the end. A call does not wait for that beyond its deadline:
+ * then the outcome is UNKNOWN, and a notice says when the items are free. The references of a
+ * given message do not return to the application. They are kept here, in ctx->sends.ended, as
+ * long as the receiver has the items mapped: the ledger of what others hold.
  *
- * What was lent for the answer comes back when the message was not delivered. So no answer is
- * taken from when that is decided; and it is not decided while one is being received, since that
- * goes into what was lent: the outcome is UNKNOWN then, which leaves it lent.
+ * Return buffers that were posted for the reply come back when the message was not delivered.
+ * Hence no reply is accepted after that is decided. Nor is it decided while a reply is being
+ * received into these buffers: the outcome is UNKNOWN then, which leaves them posted.
  */
 
 static struct ripc_context *context_of(const struct outgoing *outgoing)
@@ -96,7 +96,7 @@ static void count_outcome(struct outgoing *outgoing)
 	}
 }
 
-/* What is lent for its answer, or NULL. */
+/* The buffers that are posted for the message's reply, or NULL. */
 static struct lent *lent_of(const struct outgoing *outgoing)
 {
 	return outgoing->lends && outgoing->service ?
@@ -263,7 +263,7 @@ void ripc__ended_let_go(struct ripc_context *ctx)
 	}
 }
 
-/* What was given, and is held, need not be waited for. */
+/* A given message whose items the receiver holds need not be waited for. */
 static void hold(struct outgoing *outgoing)
 {
 	outgoing->held = true;
@@ -316,7 +316,7 @@ static void outgoing_end(struct outgoing *outgoing, enum ripc_outcome outcome, i
 	outgoing->state = OUT_FENCING;
 	ctx->loop.n_busy -= outgoing->busy;
 	outgoing->busy = false;
-	outgoing->to_incarnation = partner->incarnation; /* who may hold it: ripc_holders() */
+	outgoing->to_incarnation = partner->incarnation; /* possible holder: ripc_holders() */
 	outgoing_unlink(outgoing);
 	outgoing->partner = NULL;
 	list_append(&ctx->sends.ended, &outgoing->node);
@@ -412,7 +412,7 @@ static bool is_free_to_go(const struct outgoing *outgoing, bool undelivered)
 	return undelivered && !outgoing->cut && may_move(outgoing) && !ripc__order_stays(outgoing);
 }
 
-/* What has not begun goes to the next holder of the ID at once. */
+/* Messages that have not begun are sent to the next owner of the ID at once. */
 static void move_waiting(struct partner *partner)
 {
 	list_for_each_safe(node, &partner->longs.outgoing) {
@@ -431,7 +431,7 @@ static void outgoing_refused(struct outgoing *outgoing)
 	struct partner *partner = outgoing->partner;
 
 	if (ripc__order_stays(outgoing))
-		return; /* it is told so again, when it is known what became of those ahead */
+		return; /* refused again later, when the outcome of those ahead is known */
 	ripc__partner_retire(partner);
 	if (outgoing->to_incarnation || outgoing->direct ||
 			context_of(outgoing)->now_us >= outgoing->deadline_us)
@@ -721,14 +721,14 @@ void ripc__outgoing_cancel(struct outgoing *outgoing, int status)
 
 	if (outgoing->state == OUT_WAITING || !outgoing->announced) {
 		outgoing_end(outgoing, RIPC_NOT_DELIVERED, status);
-		ripc__outgoing_advance(partner); /* what had no room beside it */
+		ripc__outgoing_advance(partner); /* messages that had no room beside this one */
 		return;
 	}
 	outgoing->cancel_status = status;
 	if (outgoing->state == OUT_CANCELLING)
 		return;
 	outgoing->state = OUT_CANCELLING;
-	/* So that nothing holds up the end. What is given may have been mapped, and delivered. */
+	/* An open key could delay the end. Given items may have been mapped, and delivered. */
 	if (outgoing->opened && !outgoing->opened->given)
 		ripc__opened_close(outgoing);
 	ripc__cancel_send(outgoing);
@@ -755,7 +755,7 @@ void ripc__outgoing_expire(struct outgoing *outgoing)
 	if (outgoing->announced)
 		ripc__partner_say_unheard(partner);
 	if (outgoing->announced && outgoing->state == OUT_ACTIVE && !must_ask(outgoing))
-		ripc__cancel_send(outgoing); /* so that the partner need not wait for more of it */
+		ripc__cancel_send(outgoing); /* the partner need not wait for more bytes */
 	end_by_what_is_known(outgoing, too_late(outgoing));
 	ripc__outgoing_advance(partner);
 }
@@ -799,7 +799,7 @@ static void end_cut(struct outgoing *outgoing)
 	ripc__outgoing_advance(partner);
 }
 
-/* Those that wait are behind the LONGS_MAX with numbers; the list's head: there are none. */
+/* The first message that waits, behind the LONGS_MAX with numbers; the list's head: none waits. */
 static struct list *first_waiting(struct longs *longs)
 {
 	struct list *node = longs->outgoing.next;
@@ -1001,7 +1001,7 @@ static void heard(struct outgoing *outgoing)
 void ripc__outgoing_tell(struct outgoing *outgoing)
 {
 	if (outgoing->cut)
-		return; /* it is about to end */
+		return; /* the message is about to end */
 	wait_reset(outgoing);
 	if (outgoing->state == OUT_CANCELLING)
 		ripc__cancel_send(outgoing);
@@ -1015,7 +1015,7 @@ static void pulled(struct outgoing *outgoing, const struct wire_pull *pull)
 	uint64_t left, sent;
 
 	outgoing->no_room = pull->busy == WIRE_NO_ROOM;
-	/* What was written did not get there; it asks for the bytes. */
+	/* The written bytes did not arrive: the receiver asks for them. */
 	if (pull->limit > outgoing->limit || pull->n_holes)
 		outgoing->written = false;
 	/* Now that it has answered it can be told how to read. */
@@ -1056,7 +1056,7 @@ static void take_pull(struct partner *partner, const struct wire_packet *packet)
 	if (!outgoing || outgoing->state != OUT_ACTIVE || outgoing->writing || outgoing->cut)
 		return;
 	heard(outgoing);
-	ripc__unasked_count(outgoing, 0); /* it has come, or was dropped */
+	ripc__unasked_count(outgoing, 0); /* the unasked bytes have arrived, or were dropped */
 	pulled(outgoing, &packet->pull);
 	ripc__outgoing_advance(partner);
 }
@@ -1138,10 +1138,12 @@ packet_handler *const ripc__send_handlers[WIRE_TYPE_END] = {
 };
 
 /*
- * The partner asks to be told again. Has it forgotten us, then it does not know any more what it
- * delivered. But it forgets only who has been idle for PARTNER_IDLE_US: what was announced more
- * recently than half of that never reached it. What is older and was wholly sent is unknown; so
- * it is if it never knew us for sure, as its answers may all have been lost.
+ * The partner asks for its messages to be announced again. If the partner has forgotten us, it
+ * no longer knows which messages it delivered. But a partner forgets only senders that were idle
+ * for PARTNER_IDLE_US: a message that was announced more recently than half of that never
+ * reached it. The outcome of an older message that was wholly sent is UNKNOWN. The outcome is
+ * UNKNOWN, too, if the partner never knew us for sure, because its answers may all have been
+ * lost.
  */
 static void again(struct longs *longs, bool forgotten, bool repeat)
 {
@@ -1280,7 +1282,7 @@ static struct partner *asker_of(const struct ripc_service *service,
 {
 	if (request->to_handle)
 		return ripc__find_sender(service, request->to_handle);
-	/* What is ordered overtakes nothing. */
+	/* An ordered message overtakes nothing. */
 	if (like->to || !request->reply_to || request->flags & RIPC_ORDERED)
 		return like->to;
 	return ripc__claim_asker(service, request->to, request->reply_to);

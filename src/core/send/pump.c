@@ -29,7 +29,7 @@ struct batch {
 	uint32_t n, n_iov, bytes;
 	struct ripc__tx tx[BATCH_DATAGRAMS];
 	struct iovec iov[BATCH_IOVECS];
-	struct wire_packet packet; /* what all have in common */
+	struct wire_packet packet; /* the fields that all datagrams share */
 	uint8_t headers[BATCH_DATAGRAMS][WIRE_HEADER + WIRE_DATA_BODY];
 	uint64_t sent[BATCH_DATAGRAMS]; /* of the message before each datagram, and its checksum */
 	uint32_t crc[BATCH_DATAGRAMS];
@@ -59,7 +59,7 @@ uint32_t ripc__gather(const struct outgoing *outgoing, struct wire_range range,
 	return n;
 }
 
-/* Sends what is in the batch; false: the network is full. What it does not take was not sent. */
+/* Sends the datagrams of the batch; false: the network is full, and the rest was not sent. */
 static bool batch_flush(struct outgoing *outgoing, struct batch *batch)
 {
 	struct partner *partner = outgoing->partner;
@@ -177,7 +177,7 @@ void ripc__unasked_count(struct outgoing *outgoing, uint64_t bytes)
 	outgoing->unasked = (uint32_t)bytes;
 }
 
-/* Of what is read hardly anything goes unasked. */
+/* Bytes that are sent unasked: hardly any of a message that the receiver reads. */
 static uint64_t goes_unasked(const struct outgoing *outgoing, const struct device *device)
 {
 	const struct partner *partner = outgoing->partner;
@@ -212,12 +212,12 @@ void ripc__busy_update(struct outgoing *outgoing)
 /* ---- resend ------------------------------------------------------------------------------ */
 
 /*
- * What the receiver of a long message asks for again: how much of it is sent, and what it says
- * about the path.
+ * Repetition of bytes that the receiver of a long message asks for again: how many are sent, and
+ * what the request shows about the path.
  */
 
 #define BLACK_HOLE_PULLS 2u     /* repetitions of the same request that tell one */
-#define RESEND_BYTES     65536u /* that may be sent again per time-out, besides what was sent */
+#define RESEND_BYTES     65536u /* repeated per time-out, besides the bytes that were sent */
 
 /*
  * The receiver asks for the same bytes again and again, so small packets pass and large ones do
@@ -242,7 +242,7 @@ static void watch_for_black_hole(struct outgoing *outgoing, const struct wire_pu
 	if (pull->have != outgoing->asked_have || missing != outgoing->asked_missing)
 		outgoing->asked_same = 0;
 	else if (ctx->now_us - outgoing->asked_us < apart_us)
-		return; /* what was sent for the last one may still be on its way */
+		return; /* the answer to the last request may still be on its way */
 	else
 		outgoing->asked_same++;
 	outgoing->asked_us = ctx->now_us;

@@ -88,7 +88,7 @@ static void count_sent(struct ripc_context *ctx, uint64_t bytes)
 	ctx->stats.short_sent_bytes += bytes;
 }
 
-/* What became of one datagram. */
+/* The status of one datagram that was sent. */
 static int sent(struct ripc_context *ctx, int n)
 {
 	if (n == 1)
@@ -212,7 +212,7 @@ static bool is_old(const struct partner *partner, const struct held_short *copy)
 	return partner->service->ctx->now_us - copy->held_us >= HELD_US;
 }
 
-/* One that has only claimed its ID gets what is for nobody else. */
+/* A partner that has only claimed its ID gets only messages that are meant for it alone. */
 static bool may_have(const struct partner *partner, const struct held_short *copy)
 {
 	return partner->resolved || copy->direct;
@@ -288,7 +288,7 @@ static int held_transmit(struct partner *partner, struct held_short *copy, bool 
 	return transmit(partner, &packet, iov, copy->lens, hello_apart);
 }
 
-/* Of 8 bytes each. */
+/* The extensions of a short message, of 8 bytes each. */
 static uint32_t n_extensions(const struct held_short *copy)
 {
 	return (copy->lends != 0) + (copy->replies != 0) + (copy->call.kind != 0);
@@ -335,7 +335,7 @@ void ripc__held_send(struct partner *partner)
 		}
 	}
 	if (partner->state == PARTNER_READY) {
-		/* What was not transmitted even now does not fit this path. */
+		/* A message that was not transmitted even now does not fit this path. */
 		held_drop_some(partner, may_have, true);
 		if (!held->n)
 			ripc__held_drop(partner, false);
@@ -369,9 +369,9 @@ size_t ripc__held_bytes(const struct partner *partner)
 }
 
 /*
- * To a partner that has not given us its token, or whose route is still being made: send if it can
- * be, and keep a copy. One that has only claimed its ID gets it when that is confirmed, unless it
- * is for nobody else.
+ * Keeps a copy for a partner that has not given us its token, or whose route is still being
+ * made, and sends it if possible. A partner that has only claimed its ID gets the message when
+ * the claim is confirmed, unless the message is for nobody else.
  */
 static int send_early(struct partner *partner, const struct ripc_send *request, uint32_t len,
 		uint64_t lends, const struct wire_call *call)
