@@ -15,7 +15,7 @@
 #include "util/timers.h"
 
 #define RELAYS_MAX     1024u
-#define RELAY_US       100000u /* so long the host's processes have to answer */
+#define RELAY_US       100000u /* time that the host's processes have to answer */
 #define IDS_PER_ANSWER 64u     /* answers to one "what do you have" */
 #define NAMES_PER_RELAY 4u    /* the same, of members of a group */
 #define IDS_PER_RELAY  4u      /* IDs of other processes asked for one; half of it is for them */
@@ -30,7 +30,8 @@ struct relay {
 	uint32_t budget;          /* bytes that the asker may still get */
 };
 
-/* Whom the proof in the answer is for: a relayed question names its asker, if we may believe it. */
+/* The host that the address proof in the answer is for: a relayed query names the host of its
+ * asker, if we may believe it. */
 static const uint8_t *asker_host(const struct ripc__resolver *resolver, const struct heard *heard)
 {
 	bool relayed = heard->packet->hops && (int)heard->source == resolver->home;
@@ -38,7 +39,7 @@ static const uint8_t *asker_host(const struct ripc__resolver *resolver, const st
 	return relayed ? heard->packet->host : heard->event->host;
 }
 
-/* What comes by this host's own source is of our own user, or a question that was let through. */
+/* Packets of this host's own source are from our own user, or queries that were admitted. */
 static bool may_answer(struct ripc__resolver *resolver, const struct heard *heard)
 {
 	return (int)heard->source == resolver->home ||
@@ -392,7 +393,7 @@ void ripc__question_heard(struct ripc__resolver *resolver, const struct heard *h
 		answer_group(resolver, heard);
 	else if (ripc__own_record(resolver, question->record.id, &record) == 0)
 		answer(resolver, heard, &record);
-	/* Of a group an exact source asks each member by itself. */
+	/* An exact source queries each member of a group separately. */
 	if (wire_is_group(question->record.id) && (int)heard->source == resolver->exact)
 		return;
 	if (!question->hops && for_the_host(resolver, heard) &&

@@ -14,12 +14,12 @@
  * doubt (a sender met silence, or another member has the same ID), the refreshes follow each other
  * after HASTE_US until it has answered, or has gone.
  *
- * An answer only names a service and its incarnation: whoever sends to the member looks the service
- * up as any other, and no record of a group's answer is used for that. So a forged answer leads
- * nobody astray. But each member that another host names costs a question about its ID, and so do
- * rounds that others cause: both are paid from the budget of what outsiders may cause, and a member
- * waits until there is enough of it. What the exact source lists is not paid for: nobody but those
- * who may register writes there, and it lists MEMBERS_MAX at most.
+ * An answer only names a service and its incarnation: a sender looks up the member like any
+ * other service, and uses no record of a group's answer. A forged answer therefore misleads
+ * nobody. But each member that another host names costs a query for its ID, and so do rounds
+ * that others cause: both are paid from the budget of what outsiders may cause, and a member
+ * waits until there is enough of it. The list of the exact source is not paid for: only those
+ * who may register write there, and it lists MEMBERS_MAX at most.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -92,7 +92,7 @@ static void entry_doubt(struct gathering *gathering, struct entry *entry, uint64
 	entry->doubted_us = now_us;
 }
 
-/* It may have gone; it has answered, or its name is there. */
+/* The entry is no longer in doubt: the member has answered, or its name is there. */
 static void entry_trust(struct gathering *gathering, struct entry *entry)
 {
 	gathering->n_doubted -= entry->is_doubted;
@@ -168,7 +168,7 @@ static struct entry *entry_add(struct gathering *gathering, uint64_t name)
 	return entry;
 }
 
-/* Who the entry is, is known now. */
+/* The service and the incarnation of the entry are known now. */
 static void entry_is(struct gathering *gathering, struct entry *entry, uint64_t id,
 		uint64_t incarnation)
 {
@@ -342,7 +342,7 @@ static struct entry *name_found(struct gathering *gathering, uint64_t name)
 {
 	struct entry *entry = ripc__map_get(&gathering->names, name);
 
-	/* Whoever floods us with members elsewhere keeps none of this host out. */
+	/* A host that floods us with remote members keeps none of this host out. */
 	if (!entry && gathering->n_pending < PENDING_MAX &&
 			(gathering->n < MEMBERS_MAX || entry_yield(gathering, true)))
 		entry = entry_add(gathering, name);
@@ -361,7 +361,7 @@ static void near_found(void *arg, uint64_t name)
 	entry_trust(gathering, entry);
 }
 
-/* Of a member on this host the kernel knows better whether it lives. */
+/* For a member on this host, the kernel is the better source of liveness. */
 static void far_found(void *arg, uint64_t name)
 {
 	struct gathering *gathering = arg;
@@ -491,7 +491,7 @@ static uint32_t ask_network(struct ripc__resolver *resolver, struct gathering *g
 static void missed(struct gathering *gathering, struct entry *entry)
 {
 	if (gathering->is_hasty && !entry->is_doubted)
-		return; /* it may be far away */
+		return; /* the member may be far away */
 	if (++entry->missed < MISSED_MAX)
 		return;
 	if (entry->is_doubted)
@@ -582,7 +582,7 @@ static void doubt(struct ripc__resolver *resolver, struct gathering *gathering,
 			entry->doubted_us + DOUBT_APART_US))
 		return;
 	entry_doubt(gathering, entry, resolver->now_us);
-	free(entry->answer); /* it may be where its ID leads now, or elsewhere */
+	free(entry->answer); /* the member may be where its ID leads now, or on another host */
 	entry->answer = NULL;
 }
 
@@ -607,7 +607,7 @@ static void admit(struct ripc__resolver *resolver, struct gathering *gathering,
 	entry_admit(gathering, entry);
 }
 
-/* Those that had to wait for the budget. */
+/* Admits members that had to wait for the budget. */
 static void admit_more(struct ripc__resolver *resolver, struct gathering *gathering)
 {
 	if (!gathering->n_waiting || resolver->now_us < gathering->admit_us)
@@ -652,7 +652,7 @@ static void tell(struct ripc__resolver *resolver, struct gathering *gathering)
 	owner->gathered(owner->arg, gathering->asked.id);
 }
 
-/* What is due. */
+/* Does the work that is due. */
 static void go_on(struct ripc__resolver *resolver, struct gathering *gathering)
 {
 	bool in_use = is_in_use(resolver, gathering);
@@ -753,7 +753,7 @@ void ripc__gather_answered(struct ripc__resolver *resolver, struct asked *asked,
 	bool is_home = home_of(resolver) && (int)heard->source == resolver->home;
 	bool is_exact = (int)heard->source == resolver->exact;
 
-	/* Whoever is asked there has been listed. */
+	/* Only members that the exact source has listed are queried there. */
 	if (is_exact && (!entry || !entry->generation)) {
 		ripc__drop(resolver);
 		return;
@@ -771,7 +771,7 @@ void ripc__gather_answered(struct ripc__resolver *resolver, struct asked *asked,
 		ripc__drop(resolver);
 		return;
 	}
-	/* Who was there first is believed, but for the word of a process of our own user. */
+	/* The first answer is believed, unless a process of our own user contradicts it. */
 	if (entry->is_known && !is_home && (entry->public.id != record->stamp ||
 			entry->public.incarnation != record->incarnation)) {
 		ripc__drop(resolver);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of core/resolve share: no other room includes this. */
+/* Shared by the files of core/resolve: no other room includes this. */
 #ifndef RIPC_RESOLVE_INTERNAL_H
 #define RIPC_RESOLVE_INTERNAL_H
 
@@ -47,9 +47,9 @@ struct wire_resolve;
 
 #define SOURCES_MAX    8
 #define ROUND_US       20000u  /* between the first questions, and what a source is waited for */
-#define ROUNDS_FIRST   3u      /* so many questions ROUND_US apart; then the gaps double */
-#define KIN_MAX        32      /* by so many contexts the number of all is estimated (publish.c) */
-#define HOSTS_MAX      64      /* so many other hosts are looked after (publish.c) */
+#define ROUNDS_FIRST   3u      /* this many queries are ROUND_US apart; then the gaps double */
+#define KIN_MAX        32      /* contexts that the number of all is estimated from (publish.c) */
+#define HOSTS_MAX      64      /* other hosts that are watched (publish.c) */
 
 enum asked_kind { ASKED_LOOKUP = 1, ASKED_PUBLISH, ASKED_VERIFY, ASKED_RELAY, ASKED_LIST,
 	ASKED_GROUP, ASKED_PRESENCE, ASKED_HEAL };
@@ -118,7 +118,7 @@ struct ripc__resolver {
 		} hosts[HOSTS_MAX];
 		struct asked check;  /* how old is a registration of a host that was silent? */
 		struct ripc__timer call; /* for the digests of all */
-		uint8_t host[16];    /* that is being checked */
+		uint8_t host[16];    /* the host that is being checked */
 		uint64_t called_us;  /* the last call that counts; or 0 */
 		uint64_t gap_us;     /* until the next one that counts */
 	} heal;
@@ -128,7 +128,7 @@ struct ripc__resolver {
 		struct budget budget; /* questions */
 	} presences;
 	struct listing *listing;   /* NULL: nobody looks for everybody */
-	struct ripc__answer found; /* what lookup handed out last */
+	struct ripc__answer found; /* the last answer that a lookup returned */
 	uint32_t n_relays;
 	uint32_t ids_turn, relay_turn; /* where the next answer to "what do you have" begins */
 	uint32_t members_turn;     /* the same, about a group */
@@ -213,7 +213,7 @@ void ripc__send_notice(struct ripc__resolver *resolver, const struct wire_resolv
 /* The answer as the owner gets it. */
 void ripc__answer_fill(const struct ripc__resolver *resolver, const struct heard *heard,
 		struct ripc__answer *answer);
-/* Of two registrations of one ID, is a the older? */
+/* Is a the older of two registrations of one ID? */
 bool ripc__record_older(const struct wire_record *a, const struct wire_record *b);
 void ripc__drop(struct ripc__resolver *resolver);
 
@@ -244,9 +244,10 @@ void ripc__cache_forget(struct ripc__resolver *resolver, uint64_t id);
 /* Digests: a notice now and then for all that is registered here, or a few where that is much. */
 
 #define ANNOUNCE_US 60000000u /* between the notices of one registration, at most */
-/* So long a host is silent that is parted from us: its contexts have each missed a digest. */
+/* A host that is cut off from us is not heard for this long: each of its contexts has missed a
+ * digest. */
 #define SILENT_US   70000000u
-/* So long what is registered anew is announced more often: longer than that. */
+/* A new registration is announced more often for longer than this. */
 #define FRESH_US    75000000u
 
 /* A registration, or the first part of a membership, that digests name. */
@@ -257,7 +258,7 @@ struct digested {
 
 struct digested_member {
 	struct digested digested;
-	uint64_t service; /* that has joined the group */
+	uint64_t service; /* the service that has joined the group */
 };
 
 void ripc__digest_init(struct ripc__resolver *resolver);
@@ -284,7 +285,7 @@ struct entry {
 	uint32_t index;
 	uint8_t host[16];
 	uint8_t tries, missed;
-	bool is_known;       /* it has answered */
+	bool is_known;       /* the member has answered */
 	bool is_admitted;    /* senders may use it */
 	bool is_own;         /* of this context */
 	bool is_seen;        /* in this refresh */
@@ -309,7 +310,7 @@ struct gathering {
 	uint64_t generation;
 	uint32_t rounds_left, n_rounds; /* of this refresh */
 	uint64_t joiner;         /* of the last notice: it is asked for until it answers; or 0 */
-	uint32_t joiner_rounds;  /* so many */
+	uint32_t joiner_rounds;  /* rounds for that joiner */
 	uint32_t n_refreshed;
 	struct gone gone[GONE_MAX]; /* the last ones, in a ring */
 	uint32_t n_gone;         /* in all: the next place of the ring */
@@ -392,10 +393,10 @@ void ripc__lookup_denied(struct ripc__resolver *resolver, struct asked *asked,
 		const struct heard *heard);
 /* A notice about an ID that is not ours. False: it concerns nobody. */
 bool ripc__lookup_hint(struct ripc__resolver *resolver, const struct heard *heard);
-/* What an exact source says of an ID that was asked for: NOBODY, HELD, UNAVAILABLE; HINT. */
+/* The answer of an exact source about an ID that was queried: NOBODY, HELD, UNAVAILABLE; HINT. */
 void ripc__lookup_told(struct ripc__resolver *resolver, const struct ripc__source_event *event);
 void ripc__lookup_hinted(struct ripc__resolver *resolver, const struct ripc__source_event *event);
-/* All are asked for the ID once more, whatever is known: any that has it may answer. */
+/* Queries all for the ID once more, whatever is known: any owner may answer. */
 void ripc__lookup_anew(struct ripc__resolver *resolver, uint64_t id);
 void ripc__lookups_close(struct ripc__resolver *resolver);
 

@@ -35,7 +35,7 @@
 
 /* ---- cache ------------------------------------------------------------------------------- */
 
-/* What lookups have found, kept for a while. */
+/* The results of lookups, kept for a while. */
 
 #define CACHE_MAX    65536u
 #define FOUND_US     60000000u /* a found record is used for so long without asking */
@@ -283,7 +283,7 @@ void ripc__presences_close(struct ripc__resolver *resolver)
 
 #define LOOKUPS_MAX  4096u
 #define GAP_MAX_US   160000u   /* between questions: whoever registers late is found by several */
-#define HOME_ALONE_US 200000u  /* so long only this host is asked, where the name is bound */
+#define HOME_ALONE_US 200000u  /* where the name is bound, only this host is queried first */
 #define LINGER_US    200000u
 #define HINT_US      100000u   /* hints of others do not make us ask more often, per ID */
 #define HINTS_MAX    4u        /* at once: an ID that moves twice within HINT_US is followed */
@@ -713,7 +713,7 @@ bool ripc__lookup_hint(struct ripc__resolver *resolver, const struct heard *hear
 	return concerns || known || moved;
 }
 
-/* What an exact source says needs no limit: it says it once for each time it was asked. */
+/* An exact source needs no limit: it sends one hint for each query. */
 void ripc__lookup_hinted(struct ripc__resolver *resolver, const struct ripc__source_event *event)
 {
 	struct lookup *lookup = ripc__map_get(&resolver->lookups, event->id);
@@ -746,7 +746,7 @@ bool ripc__resolver_doubts(struct ripc__resolver *resolver, uint64_t id)
 
 /* ---- calls of the owner ------------------------------------------------------------------ */
 
-/* What lives here needs no question; its address is the loopback's. */
+/* A service of this context needs no query; its address is the loopback's. */
 static int lookup_own(struct ripc__resolver *resolver, uint64_t id)
 {
 	const struct ripc__resolver_owner *owner = &resolver->owner;

@@ -69,7 +69,7 @@ static uint32_t digests(const struct ripc__resolver *resolver)
 	return (resolver->digest.n + WIRE_NAMED_MAX - 1) / WIRE_NAMED_MAX;
 }
 
-/* Whose record has the incarnation. */
+/* The ID of the service whose record has the incarnation. */
 static uint64_t service_of(const struct digested *digested)
 {
 	return wire_is_group(digested->id) ?
@@ -164,7 +164,7 @@ void ripc__digest_heard(struct ripc__resolver *resolver, uint64_t context)
 	resolver->digest.kin[oldest].heard_us = resolver->now_us;
 }
 
-/* Others may have been heard since the timer was set: then there is more time. */
+/* If other digests were heard since the timer was set, there is more time. */
 static void digest_fire(void *owner, struct ripc__timer *timer)
 {
 	struct ripc__resolver *resolver = owner;
@@ -214,7 +214,7 @@ static bool is_due_soon(const struct ripc__resolver *resolver)
 	return timer->index && timer->at_us <= resolver->now_us + LEAST_US;
 }
 
-/* What the clock on the wall shows is in the record of a service that registers. */
+/* Reads the wall clock from the record of a service that registers. */
 static void look_at_clock(struct ripc__resolver *resolver, const struct digested *digested)
 {
 	const struct ripc__resolver_owner *owner = &resolver->owner;
@@ -418,7 +418,7 @@ static void here_fire(struct ripc__resolver *resolver, struct publication *publi
 		announce(resolver, publication);
 }
 
-/* Of more than ANNOUNCED_MAX the rest is found by those who miss it, or read in digests. */
+/* If there are more than ANNOUNCED_MAX, lookups or digests find the rest. */
 void ripc__resolver_announce(struct ripc__resolver *resolver, uint64_t now_us)
 {
 	RIPC__HOLD_CANCEL;
@@ -477,7 +477,8 @@ static void publish_done(struct ripc__resolver *resolver, struct publication *pu
 
 /* ---- the exact source -------------------------------------------------------------------- */
 
-/* It says how this ended, or what it waits for, in time; the timer is for what takes too long. */
+/* Publishes at the exact source, which reports in time how this ended, or what it waits for. The
+ * timer is for a source that takes too long. */
 static void store_try(struct ripc__resolver *resolver, struct publication *publication,
 		enum ripc__naming naming)
 {
@@ -830,7 +831,7 @@ void ripc__verify_answered(struct ripc__resolver *resolver, struct asked *asked,
 	if (ripc__own_record(resolver, asked->id, &notice.record) ||
 			notice.record.incarnation == rival->incarnation)
 		return;
-	/* What the exact source has is its holder's: the other one is told. */
+	/* The exact source knows the owner: the rival is notified instead. */
 	if (resolver->exact < 0 && ripc__record_older(rival, &notice.record)) {
 		uint64_t id = asked->id;
 
@@ -909,7 +910,7 @@ static void call_soon(struct ripc__resolver *resolver)
 
 	if (resolver->heal.call.index)
 		return;
-	/* Others have heard the last one a little sooner, or later. */
+	/* Other contexts have heard the last call a little sooner, or later. */
 	if (is_too_soon(resolver))
 		at_us += resolver->heal.called_us + resolver->heal.gap_us + CALL_US -
 			resolver->now_us;

@@ -591,7 +591,7 @@ static void datagram_heard(struct ripc__resolver *resolver, uint32_t source,
 		notice_heard(resolver, &heard);
 }
 
-/* What an exact source says. */
+/* Handles a report of an exact source. */
 static void news_heard(struct ripc__resolver *resolver, const struct ripc__source_event *event)
 {
 	switch (event->kind) {

@@ -30,7 +30,7 @@ struct ripc__answer {
 	const char *source; /* name of the source, static */
 };
 
-/* Of whom a host is asked whether it is still there. key is the owner's. */
+/* The service whose presence a host is queried for. key is the owner's. */
 struct ripc__presence {
 	uint64_t id, incarnation, context, key;
 };
@@ -68,7 +68,7 @@ struct ripc__resolver_owner {
 	 * is withdrawn after this.
 	 */
 	void (*conflict)(void *arg, uint64_t id, uint64_t incarnation);
-	/* What ripc__resolver_gather() knows of the group is complete now. */
+	/* The result of ripc__resolver_gather() for the group is complete now. */
 	void (*gathered)(void *arg, uint64_t group);
 	/*
 	 * A registration (incarnation) or withdrawal (0) was heard of, a hint: the partner may have
@@ -131,7 +131,7 @@ void ripc__resolver_suspect(struct ripc__resolver *resolver, uint64_t id, uint64
  * asked again until then.
  */
 void ripc__resolver_wanted(struct ripc__resolver *resolver, uint64_t id, uint64_t until_us);
-/* What a call ends with whose time is over while the ID is asked for: -ETIMEDOUT or -EACCES. */
+/* The status of a call whose deadline passes while the ID is queried: -ETIMEDOUT or -EACCES. */
 int ripc__resolver_late(const struct ripc__resolver *resolver, uint64_t id);
 /*
  * A service claims the ID, or a send can wait for its holder: "nobody has it" counts no more.
@@ -178,8 +178,7 @@ uint32_t ripc__gathering_places(const struct gathering *gathering);
 /* The member at one of the places, some of which are empty: NULL. */
 const struct ripc__member *ripc__gathering_at(const struct gathering *gathering, uint32_t place);
 /*
- * It is known for sure that this incarnation is no member. The last place takes its place, if it
- * had one.
+ * This incarnation is certainly no member. If it had a place, the last member moves there.
  */
 void ripc__resolver_expel(struct ripc__resolver *resolver, uint64_t group, uint64_t incarnation);
 /*
