@@ -18,7 +18,7 @@
 #define HEAD       4u /* of what goes before a datagram: before the name */
 #define EFA_NAME   32u
 #define EFA_PLACE  20u /* GID and queue pair, which others have had */
-#define EFA_USED   24u /* what follows is the provider's own, on its host */
+#define EFA_USED   24u /* the bytes behind are the provider's own, on its host */
 
 static const uint8_t zeros[16];
 

@@ -1,22 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the files of the ofi backend share: the endpoint with all that libfabric keeps for it, links
- * to partners, datagrams being sent, receive buffers, memory that partners may read, and reads
- * (docs/protocol.md has the bytes).
+ * Shared by the files of the ofi backend: the endpoint with all that libfabric keeps for it,
+ * links to partners, datagrams being sent, receive buffers, memory that partners may read, and
+ * reads (docs/protocol.md has the bytes).
  *
  * One reliable-datagram endpoint (FI_EP_RDM) serves all partners, and one completion queue all of
  * its operations. A datagram that libfabric does not take at once (FI_EAGAIN: a connection is being
  * made, a partner's queue is full) waits here, for its own partner only.
  *
- *   present.c  is it wanted at all
- *   net.c     which provider
- *   net.c      opening and closing what libfabric has
+ *   present.c  whether the backend is wanted
+ *   net.c      the choice of a provider; opening and closing libfabric's objects
  *   addr.c     bytes of addresses
- *   link.c     partners
- *   link.c    what libfabric knows of them
- *   memory.c   memory that a partner may read, or that is read into
- *   memory.c    reads in progress
- *   send.c, poll.c, ofi.c: as they are called
+ *   link.c     partners, and their entries in libfabric's address vector
+ *   memory.c   memory that a partner may read, or that is read into; reads in progress
+ *   send.c, poll.c, ofi.c: as their names say
  */
 #ifndef RIPC_OFI_INTERNAL_H
 #define RIPC_OFI_INTERNAL_H
@@ -73,7 +70,7 @@ enum ofi_format {
 	OFI_FORMAT_OTHER,   /* only the provider knows */
 };
 
-/* What libfabric has for one device and its port, perhaps for longer than they are open. */
+/* The objects of libfabric for one device and its port, which may outlive both. */
 struct ofi_net {
 	struct fi_info *info;
 	struct fid_fabric *fabric;
@@ -104,7 +101,7 @@ struct ofi_device {
 	uint32_t datagram_max; /* bytes, without what we put before it */
 	struct ripc__map keys; /* struct ofi_key, by the key as it travels */
 	struct list regions;   /* struct ofi_region */
-	bool told_memory;      /* what is wrong with it was logged */
+	bool told_memory;      /* the reason was logged why memory is not usable */
 };
 
 /* A partner at the other end of routes, or whose routes were closed a while ago. */
@@ -128,7 +125,7 @@ struct ofi_link {
 	uint64_t posted_us;    /* port->worked_us when none was posted, or one completed */
 	uint32_t resets;       /* how often it has failed */
 	bool missed;           /* a datagram was not taken: core waits to hear */
-	bool failed;           /* what was sent went nowhere, or nobody knows where */
+	bool failed;           /* packets were lost, or may have been sent elsewhere */
 	bool gone;             /* over EFA, it went nowhere: no route until the entry is removed */
 	bool silent;           /* none of what libfabric has completes: it gets no more */
 	bool is_new;           /* no route has led to it */
@@ -139,7 +136,7 @@ struct ofi_link {
 	struct ripc__addr addr;
 };
 
-/* What core keeps for a partner. */
+/* The state that core keeps for a partner. */
 struct ofi_peer {
 	struct ofi_link *link;
 	uint32_t resets; /* of the link, as far as it was told */
@@ -213,7 +210,7 @@ struct ofi_port {
 	/* waiting */
 	struct ripc__sleeper sleeper;
 	bool sleeps;                /* the provider has a descriptor for it */
-	struct ripc__addr recent;   /* who sent the last datagram, and how that was said */
+	struct ripc__addr recent;   /* the last datagram's sender, and its encoded name */
 	uint8_t recent_head[OFI_HEAD_MAX];
 	uint32_t recent_len;
 	struct ripc__addr from[RIPC_EVENTS_MAX]; /* of the last poll's events */
@@ -241,7 +238,7 @@ bool ripc__ofi_connects(const struct fi_info *info);
 int ripc__ofi_net_open(struct fi_info *info, struct ofi_net **net);
 /* Opens the endpoint, with so many buffers of so many bytes. */
 int ripc__ofi_net_start(struct ofi_net *net, uint32_t receives, uint32_t len);
-/* What a completion is of. */
+/* The kind of operation that a completion belongs to. */
 static inline bool ripc__ofi_is_send(const struct ofi_net *net, const void *context)
 {
 	const struct ofi_send *send = context;
@@ -283,7 +280,7 @@ void ripc__ofi_addr_nobody(const struct ripc__addr *place, uint32_t key, struct 
 void ripc__ofi_addr_text(const struct ripc__addr *addr, char text[64]);
 /* Bytes that what goes before every datagram has at most; before the name is known. */
 uint32_t ripc__ofi_head_room(const struct fi_info *info);
-/* What goes before every datagram. Returns its length. */
+/* Encodes the head that precedes every datagram. Returns its length. */
 uint32_t ripc__ofi_head_encode(const struct ofi_name *self, uint8_t head[OFI_HEAD_MAX]);
 /* Finds out the sender of a datagram. Returns the length of its head, or -EBADMSG. */
 int ripc__ofi_head_decode(const uint8_t *bytes, size_t len, const struct ofi_name *self,
@@ -300,7 +297,7 @@ void ripc__ofi_entry_ended(struct ofi_port *port, struct ofi_link *link);
 
 void ripc__ofi_links_open(struct ofi_port *port);
 void ripc__ofi_links_close(struct ofi_port *port);
-/* So many that nobody uses may stay. */
+/* Frees unused links until n_kept remain. */
 void ripc__ofi_links_trim(struct ofi_port *port, uint32_t n_kept);
 /* The link leads nowhere: what waits is dropped, and core hears of it. */
 void ripc__ofi_link_fail(struct ofi_port *port, struct ofi_link *link);
@@ -355,7 +352,8 @@ int ripc__ofi_mem_open(void *port, void *peer, void *mem, size_t len, bool writa
 		struct ripc__key *key);
 int ripc__ofi_mem_close(void *port, const struct ripc__key *key, enum ripc__closing how,
 		uint64_t cookie);
-/* What a partner's key and an offset mean to libfabric. -EINVAL: it is garbled, or not for us. */
+/* Decodes a partner's key and an offset for libfabric. -EINVAL: the key is garbled, or not for
+ * us. */
 int ripc__ofi_key_parse(const struct ofi_port *port, const struct ripc__key *wire, uint64_t offset,
 		uint64_t *address, uint64_t *key);
 
@@ -367,7 +365,7 @@ int ripc__ofi_read(void *port, void *peer, const struct ripc__move *move);
 void ripc__ofi_read_end(struct ofi_port *port, struct ofi_read *read, int status);
 /* Tries again what waits. */
 void ripc__ofi_reads_push(struct ofi_port *port);
-/* What waits ends. */
+/* Ends the reads that wait. */
 void ripc__ofi_reads_drop(struct ofi_port *port, struct ofi_link *link, int status);
 /* Fills events[at..n); returns where it ended. */
 uint32_t ripc__ofi_reads_take(struct ofi_port *port, struct ripc__event *events, uint32_t at,

@@ -15,22 +15,24 @@
 /* ---- entry ------------------------------------------------------------------------------- */
 
 /*
- * Entries of libfabric's address vector: one for each link, as long as libfabric must know where it
- * leads. There are never two of one address: not every provider tells them apart.
+ * Entries of libfabric's address vector: one for each link, as long as libfabric must know where
+ * it leads. No two entries have one address: not every provider tells them apart.
  *
- * Places. A partner that is started again may get the queue pair of EFA that a dead one had: then a
- * place has several entries, some of which libfabric may have made by itself, for senders. The
- * provider (1.17) takes one of them for the newest, and finds senders at the place only while there
- * is a newest one. Removing any other would remove it from there, too, and leave behind what is
- * freed. So before an entry is removed its place is levelled: an entry of nobody is made there,
- * which is the newest then, and removed. After that there is none, the others can be removed in any
- * order, and another entry of nobody, the guard, is made, behind which those that are left are
- * found. It goes when nothing has happened at the place while others were guarded.
+ * Places. A partner that is started again may get the queue pair of EFA that a dead one had:
+ * then a place has several entries, some of which libfabric may have made by itself, for
+ * senders. The provider (1.17) takes one of them for the newest, and finds senders at the place
+ * only while there is a newest one. Removing any other entry would also unlink the newest, and
+ * leave freed memory behind. Before an entry is removed, its place is therefore levelled: an
+ * entry without a partner is made there, which is the newest then, and is removed. After that
+ * there is no newest one, and the others can be removed in any order. Another entry without a
+ * partner, the guard, is then made, behind which the remaining ones are found. The guard is
+ * removed when nothing has happened at the place while others were guarded.
  *
- * Who is gone. Over EFA both ends count messages: an entry of somebody who lives must stay, as who
- * began to count anew would not be heard any more. It goes when a message of ours has failed, which
- * nobody can repeat, and libfabric has nothing else of it, even where core has yet to close its
- * routes: those have failed, too. Where another one comes to the place, he who was there is asked.
+ * Removal. Over EFA both ends count messages: the entry of a live partner must stay, because a
+ * partner that began to count anew would not be heard any more. An entry is removed when a
+ * message of ours has failed, which nobody can repeat, and libfabric has no other operation of
+ * that entry, even where core has yet to close its routes: those have failed, too. If another
+ * partner comes to the place, the former one is queried.
  */
 
 static bool is_efa(const struct ofi_port *port)
@@ -244,8 +246,8 @@ static bool link_free(struct ofi_port *port, struct ofi_link *link)
 }
 
 /*
- * Those that were left first go first; a few at a time, as one more is left at a time. A partner
- * that may live and must stay is asked, and goes later if it is gone.
+ * The link that was left first is freed first; a few at a time, because one more is left at a
+ * time. A partner that may live and must stay is queried, and freed later if it is gone.
  */
 void ripc__ofi_links_trim(struct ofi_port *port, uint32_t n_kept)
 {
@@ -261,7 +263,7 @@ void ripc__ofi_links_trim(struct ofi_port *port, uint32_t n_kept)
 	}
 }
 
-/* What is known to libfabric of one that has failed may not hold for who is there now. */
+/* The entry of a failed link may not hold for the partner that is there now. */
 static int link_find(struct ofi_port *port, const struct ripc__addr *addr, struct ofi_link **found)
 {
 	struct ofi_link *link = ripc__map_get(&port->links_by_name, key_of(port, addr));
@@ -293,7 +295,7 @@ static int link_begin(struct ofi_port *port, struct ofi_link *link)
 	return link->failed ? error : 0;
 }
 
-/* What waits still goes: an answer to a stranger, whose route core closes at once. */
+/* Waiting datagrams are still sent: an answer to a stranger, whose route core closes at once. */
 static void link_put(struct ofi_port *port, struct ofi_link *link)
 {
 	if (--link->n_routes)
@@ -392,7 +394,7 @@ void ripc__ofi_link_fail(struct ofi_port *port, struct ofi_link *link)
 	link->greeted = false;
 	ripc__ofi_sends_drop(port, link);
 	ripc__ofi_reads_drop(port, link, -ECONNRESET);
-	/* What core sends next is answered by an error. */
+	/* The next packet that core sends is answered by an error. */
 	ripc__ofi_link_tell(port, link);
 	ripc__ofi_entry_ended(port, link);
 }

@@ -57,7 +57,7 @@ static int register_memory(struct ofi_device *dev, const struct iovec *mem, uint
 	return error == -FI_EPERM ? -ENOMEM : error;
 }
 
-/* What cannot be taken back would stay open. */
+/* Memory that cannot be deregistered would stay open to partners. */
 static void deregister(struct ofi_device *dev, struct fid_mr *mr)
 {
 	int error = fi_close(&mr->fid);

@@ -32,8 +32,9 @@
 #define ENDPOINT_TRIES 8
 
 /*
- * Of all contexts of the process. libfabric's destructors free what fi_close works with: before
- * they run, whoever closes alone has to be out of libfabric, and nobody may go in any more.
+ * Shared by all contexts of the process. libfabric's destructors free what fi_close works with:
+ * before they run, a thread that closes alone has to be out of libfabric, and no thread may
+ * enter any more.
  */
 static struct {
 	atomic_uint inside;
@@ -173,7 +174,7 @@ static int open_buffers(struct ofi_net *net, uint32_t receives, uint32_t len)
 
 /* ---- closing ----------------------------------------------------------------------------- */
 
-/* What the endpoint used; whatever of it was opened. */
+/* Closes the objects that the endpoint used, as far as they were opened. */
 static void endpoint_close(struct ofi_net *net)
 {
 	CLOSE(net->ep);
@@ -238,7 +239,8 @@ static bool look(struct ofi_net *net)
 			net->n_ops -= is_end(net, entries[i].op_context);
 		if (n != -FI_EAVAIL)
 			continue;
-		failed = (struct fi_cq_err_entry){0}; /* what it says of room is read, too */
+		failed = (struct fi_cq_err_entry){0}; /* libfabric also reads the room that this
+		                                         gives */
 		n = fi_cq_readerr(net->cq, &failed, 0);
 		net->n_ops -= n == 1 && is_end(net, failed.op_context);
 	} while (n > 0);
@@ -428,9 +430,9 @@ int ripc__ofi_net_start(struct ofi_net *net, uint32_t receives, uint32_t len)
 #define DATAGRAM_MIN 1536u /* with our head */
 #define MESSAGE_ANY  16384u /* where there is no reason for another length */
 /*
- * What the EFA provider puts before a message that goes as one packet (libfabric 1.17: 8,744 bytes
- * go as one where packets have 8,760, 8,750 as two). Until it has heard of the other end it puts
- * its address there, too, and splits the longest.
+ * The EFA provider puts a header before a message that is sent as one packet (libfabric 1.17:
+ * 8,744 bytes are sent as one where packets have 8,760, 8,750 as two). Until it has heard of the
+ * other end it puts its address there, too, and splits the longest.
  */
 #define EFA_HEADER   16u
 #define EFA_MTU      8760u
@@ -456,9 +458,9 @@ static bool wants_efa(const struct ofi_wish *wish)
 }
 
 /*
- * What we ask for: nothing but messages, perhaps reads, and that memory is registered by us. Of EFA
- * also that the device reaches partners on this host, too: libfabric's shm, which the provider else
- * takes for them, may end a process when its partner ends.
+ * Hints for libfabric: nothing but messages, perhaps reads, and memory that we register. EFA
+ * must also reach partners on this host through the device: libfabric's shm, which the provider
+ * otherwise uses for them, may end a process when its partner ends.
  */
 static struct fi_info *hints_new(const struct ofi_wish *wish, bool reads)
 {
@@ -527,7 +529,7 @@ static int ask(const struct ofi_wish *wish, bool reads, struct fi_info **all)
 	return error;
 }
 
-/* Elsewhere than on EFA a provider that can read may be another one than it would be else. */
+/* May the provider be chosen by its reads? Except on EFA, that may lead to another provider. */
 static bool may_read(const struct ofi_wish *wish)
 {
 	return wish->reads == 1 || (wish->reads == OFI_READS_RULE && wants_efa(wish));

@@ -33,7 +33,7 @@ static int info_get(const struct ripc__host *host, struct ofi_wish *wish, struct
 	return error ? error : ripc__ofi_info_get(wish, info, why, remedy);
 }
 
-/* What most often goes wrong, though all seems to be there. */
+/* The most frequent fault of a provider that seems to be complete. */
 static const char *hint_for(const struct fi_info *info)
 {
 	if (info->ep_attr->protocol == FI_PROTO_SHM)
@@ -202,7 +202,7 @@ static void close_all(void *state)
 	ripc__ofi_wait_close(port);
 	/* While there is memory for it: libfabric may have reads that it has yet to post. */
 	ripc__ofi_net_await(port->net);
-	/* What goes on closing alone writes nowhere. */
+	/* A close that goes on alone writes nowhere. */
 	ripc__ofi_regions_close(&port->dev);
 	ripc__ofi_net_stop(port->net);
 	ripc__ofi_receives_close(port);

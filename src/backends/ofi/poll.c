@@ -15,11 +15,12 @@
 #include "ripc/ripc.h"
 #include "util/system/cancel.h"
 
-#define STUCK_LOOK_US 2000 /* so long until what waits is tried again */
-#define STEP_US       100000  /* at most so much between two looks was libfabric's work */
+#define STUCK_LOOK_US 2000 /* until waiting operations are tried again */
+#define STEP_US       100000  /* a longer gap between two looks was not libfabric's work */
 #define EQ_EVERY      1024u   /* of the polls, one looks for errors of the endpoint */
 #define EQ_MOST       256u    /* of these at a look: more than partners make between two */
-/* Of EFA's completion statuses (efa_io_defs.h of the Linux driver), those about the other end. */
+/* Those completion statuses of EFA (efa_io_defs.h of the Linux driver) that are about the other
+ * end. */
 #define EFA_REMOTE_FIRST 7  /* bad address */
 #define EFA_REMOTE_LAST  15 /* not reachable; before it: unknown peer, unresponsive, aborted ... */
 
@@ -47,7 +48,7 @@ static bool post(struct ofi_port *port, struct ofi_receive *receive)
 		FI_ADDR_UNSPEC, &receive->context) == 0;
 }
 
-/* What was released, and what is idle, is posted again. */
+/* Posts again the buffers that were released, and those that are idle. */
 static void refill(struct ofi_port *port)
 {
 	uint32_t kept = 0;
@@ -186,7 +187,7 @@ static bool is_of_partner(const struct ofi_port *port, const struct fi_eq_err_en
 	case 4104: /* the number of a packet that has come already */
 	case 4110: /* no room for who has sent something */
 	case 4111: /* a read or write of what is not open for it */
-	case 4113: /* who has sent something could not be greeted */
+	case 4113: /* the sender of something could not be greeted */
 	case 4115: /* pieces of different messages */
 		return true;
 	default:
@@ -345,7 +346,7 @@ void ripc__ofi_stats(void *state, struct ripc__net_stats *stats)
 
 /* ---- sleeping ---------------------------------------------------------------------------- */
 
-/* What waits is tried again even if libfabric has nothing to tell. */
+/* Waiting operations are tried again even if libfabric has nothing to report. */
 int ripc__ofi_wait_open(struct ofi_port *port)
 {
 	int fd, error;

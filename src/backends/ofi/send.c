@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sending datagrams. Each is copied into a registered buffer behind our head; short ones are then
- * copied once more by libfabric (fi_inject; not on EFA), and need no completion. What libfabric
- * does not take (FI_EAGAIN) waits at its link and is tried again whenever libfabric has worked. A
- * partner that takes nothing keeps only a share of the buffers, the smaller the fewer there are,
- * and the last ones go singly, to who has none. One that has taken nothing for OFI_STUCK_US has
- * failed, and so has one of which libfabric has completed nothing for as long: that one gets no
- * more until it does.
+ * Sending datagrams. Each is copied into a registered buffer behind our head; short ones are
+ * then copied once more by libfabric (fi_inject; not on EFA), and need no completion. A datagram
+ * that libfabric does not take (FI_EAGAIN) waits at its link and is tried again whenever
+ * libfabric has worked. A partner that takes nothing keeps only a share of the buffers, the
+ * smaller the fewer there are. The last buffers are given singly, to partners that have none. A
+ * partner that has taken nothing for OFI_STUCK_US has failed. So has a partner none of whose
+ * operations libfabric has completed for as long; it gets no more datagrams until libfabric
+ * does.
  */
 #include "internal.h"
 
@@ -126,7 +127,7 @@ void ripc__ofi_sends_drop(struct ofi_port *port, struct ofi_link *link)
 	list_remove(&link->stuck);
 }
 
-/* Of one partner. False: libfabric takes no more of it. */
+/* Sends the waiting datagrams of one partner. False: libfabric takes no more of them. */
 static bool push(struct ofi_port *port, struct ofi_link *link)
 {
 	uint32_t before = link->n_waiting;
