@@ -93,9 +93,9 @@ int ripc__rdma_post(struct ibv_qp *qp, bool guarded, struct ibv_send_wr *wr,
 /* ---- opening ----------------------------------------------------------------------------- */
 
 /*
- * What RIPC_EV_PEER tells, until it is polled: how a route.open that returned -EINPROGRESS has
- * ended, and that a route takes again what it did not take before. The former are known by number,
- * as core may move a route's memory meanwhile.
+ * The contents of RIPC_EV_PEER, until it is polled: how a route.open that returned -EINPROGRESS
+ * has ended, and that a route takes again what it did not take before. The former are known by
+ * number, because core may move a route's memory meanwhile.
  */
 
 struct ripc__rdma_opening *ripc__rdma_opening_new(uint32_t *last, void *peer,

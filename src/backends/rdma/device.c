@@ -16,11 +16,11 @@
 
 #define MESSAGE_MAX (1u << 30)
 
-/* What was wrong with the last candidate, for people. */
+/* The fault of the last candidate, for people. */
 struct search {
 	const struct ripc__rdma_wish *wish;
 	size_t name_len;  /* of the device that is wished; 0: any */
-	unsigned long port; /* that is wished; 0: any */
+	unsigned long port; /* the wanted port; 0: any */
 	char *why, *remedy;
 	int error;
 };

@@ -231,8 +231,8 @@ const struct ripc__rdma_space *ripc__rdma_key_space(const struct ripc__rdma_keys
 }
 
 /*
- * What a partner's key and an offset mean to the device. -EINVAL: it is garbled, or the offset is
- * beyond all memory: asking the device would cost the connection.
+ * Decodes a partner's key and an offset for the device. -EINVAL: the key is garbled, or the
+ * offset is beyond all memory: trying it on the device would cost the connection.
  */
 static int rdma_key_parse(const struct ripc__key *key, uint64_t offset, uint64_t *address,
 		uint32_t *rkey)
@@ -248,15 +248,16 @@ static int rdma_key_parse(const struct ripc__key *key, uint64_t offset, uint64_t
 /* ---- reads ------------------------------------------------------------------------------- */
 
 /*
- * Reads in progress, and writes, of which all of this is true, too. Owns their slots. A read waits
- * until its flow has a queue pair with room, is posted, and ends: by its completion, by being
- * refused while it waits, or by the end of its queue pair. What waits when a queue pair fails goes
- * by the next one. After that nothing is done to its memory, and its event is handed over once. A
- * write completes when the other end has acknowledged it: then it is in its memory. On iWARP it
- * completes when the network has it: then it is there before whatever follows on that queue pair.
+ * Reads in progress, and writes, of which all of this is true, too. Owns their slots. A read
+ * waits until its flow has a queue pair with room, is posted, and ends: by its completion, by
+ * being refused while it waits, or by the end of its queue pair. A read that waits when a queue
+ * pair fails uses the next one. After its end a read touches its memory no more, and its event
+ * is returned once. A write completes when the other end has acknowledged it: then the bytes are
+ * in the other end's memory. On iWARP a write completes when the network has it: then the bytes
+ * arrive before whatever follows on that queue pair.
  *
- * All reads are signalled and there are at most RIPC__RDMA_READS of them, so a completion queue
- * with room for that many more entries is never overrun by them.
+ * All reads are signalled and there are at most RIPC__RDMA_READS of them, hence a completion
+ * queue with room for that many more entries is never overrun by them.
  */
 
 void ripc__rdma_reads_init(struct ripc__rdma_reads *reads)

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the backends over libibverbs share (verbs: InfiniBand and RoCE; rdmacm: iWARP): the device,
- * the memory that partners may reach, reads in progress, receive buffers, and the helper threads
- * for what blocks. Nothing in here knows how two ends get acquainted.
+ * Shared by the backends over libibverbs (verbs: InfiniBand and RoCE; rdmacm: iWARP): the
+ * device, the memory that partners may reach, reads in progress, receive buffers, and the helper
+ * threads for calls that block. No file here knows how the two ends connect.
  *
- *   device.c   which device, port and GID; what happens to it
- *   memory.c   a partner's protection domain, registrations in it, keys
- *   memory.c    reads and writes on queue pairs; each ends with its event
+ *   device.c   the choice of device, port and GID; the device's events
+ *   memory.c   a partner's protection domain, registrations in it, keys; reads and writes on
+ *              queue pairs, each of which ends with its event
  *   ring.c     receive buffers, registered once, posted in batches
- *   common.c   the clock, and numbers that nobody can guess
- *   common.c  routes on their way
+ *   common.c   the clock, numbers that nobody can guess, and routes that are being opened
  *   worker.c   helper threads
  *
- * Threads: all but ripc__rdma_ring_release() and what a job does are called by the thread that has
- * the context's lock.
+ * Threads: the thread that has the context's lock calls all functions but
+ * ripc__rdma_ring_release() and those that jobs run.
  */
 #ifndef RIPC_RDMA_H
 #define RIPC_RDMA_H
@@ -65,11 +64,11 @@ struct ripc__rdma_device {
 	int wished_gid;             /* its index; -1: by rule */
 	bool is_down;               /* the port has no link, or: */
 	bool lacks_address;         /* gid is gone, and there is no other one of its rank */
-	bool is_lost;               /* it is gone: it must be opened anew */
+	bool is_lost;               /* the device is gone, and must be opened anew */
 	bool told_memlock;          /* the limit was logged */
 };
 
-/* What ripc__rdma_device_event() found. */
+/* The findings of ripc__rdma_device_event(). */
 enum ripc__rdma_event {
 	RIPC__RDMA_NOTHING,
 	RIPC__RDMA_CHANGED, /* is_down, is_lost or gid may have changed */
@@ -131,11 +130,11 @@ int ripc__rdma_register(struct ripc__rdma_device *device, struct ibv_pd *pd,
 int ripc__rdma_region_open(struct ripc__rdma_space *space, const struct iovec *mem, int access,
 		struct ripc__rdma_region **region);
 void ripc__rdma_region_close(struct ripc__rdma_region *region);
-/* All that are left, once no queue pair uses them. */
+/* Closes all remaining regions, once no queue pair uses them. */
 void ripc__rdma_regions_close(struct ripc__rdma_device *device);
 
 void ripc__rdma_keys_init(struct ripc__rdma_keys *keys, uint64_t seed);
-/* Takes all back that are still open. */
+/* Closes all keys that are still open. */
 void ripc__rdma_keys_close(struct ripc__rdma_keys *keys);
 /* Registers exactly this range, for the partner of the space to read, or else to write. */
 int ripc__rdma_key_open(struct ripc__rdma_keys *keys, struct ripc__rdma_space *space,
@@ -145,7 +144,7 @@ int ripc__rdma_key_open(struct ripc__rdma_keys *keys, struct ripc__rdma_space *s
  * and is lost; it is reached until the partner's queue pairs are gone.
  */
 int ripc__rdma_key_close(struct ripc__rdma_keys *keys, const struct ripc__key *key);
-/* Whose it is; NULL: it is not open. */
+/* The space that the key belongs to; NULL: the key is not open. */
 const struct ripc__rdma_space *ripc__rdma_key_space(const struct ripc__rdma_keys *keys,
 		const struct ripc__key *key);
 
@@ -194,7 +193,7 @@ struct ripc__rdma_flow {
 	struct ripc__rdma_reads *reads;
 	struct ibv_qp *qp;     /* NULL: not ready, reads wait */
 	struct list waiting;
-	uint32_t n_posted;     /* whose completion has not come; also after a failure */
+	uint32_t n_posted;     /* posted, but not completed; also after a failure */
 	uint32_t most_posted;
 	bool failed;           /* the queue pair is of no use any more */
 };
@@ -204,9 +203,9 @@ void ripc__rdma_flow_init(struct ripc__rdma_flow *flow, struct ripc__rdma_reads 
 /* The queue pair is ready to send: what waits is posted, at most so many at once. */
 void ripc__rdma_flow_start(struct ripc__rdma_flow *flow, struct ibv_qp *qp, uint32_t most_posted);
 /*
- * The connection failed: nothing more is posted. What was posted ends with its completions (the
- * queue pair must be in the error state, or go there), which the owner awaits; what waits goes on
- * waiting.
+ * The connection failed: nothing more is posted. Posted reads end with their completions (the
+ * queue pair must be in the error state, or on its way there), which the owner awaits; waiting
+ * reads go on waiting.
  */
 void ripc__rdma_flow_fail(struct ripc__rdma_flow *flow);
 /* No connection can be had: what waits ends. */
@@ -260,7 +259,7 @@ int ripc__rdma_ring_open(struct ripc__rdma_ring *ring, struct ripc__rdma_device 
 		uint32_t count, uint32_t len);
 /* Posts all buffers to one of both; the other is NULL. */
 int ripc__rdma_ring_start(struct ripc__rdma_ring *ring, struct ibv_qp *qp, struct ibv_srq *srq);
-/* After the queue was destroyed. What is still held stays valid until it is released. */
+/* After the queue was destroyed. Buffers that are still held stay valid until they are released. */
 void ripc__rdma_ring_close(struct ripc__rdma_ring *ring);
 /* May one more be handed over? */
 static inline bool ripc__rdma_ring_may_hand(const struct ripc__rdma_ring *ring)

@@ -138,7 +138,7 @@ void ripc__rdma_ring_keep(struct ripc__rdma_ring *ring, uint64_t wr_id)
 	ring->idle[ring->n_idle++] = (uint32_t)wr_id;
 }
 
-/* Those that were released become idle. */
+/* Buffers that were released become idle. */
 static RIPC__RARE void collect(struct ripc__rdma_ring *ring)
 {
 	uint32_t kept = 0;
@@ -161,7 +161,7 @@ void ripc__rdma_ring_refill(struct ripc__rdma_ring *ring)
 		return;
 	collect(ring);
 	while (ring->n_idle >= ring->batch && post_batch(ring))
-		; /* what fails is tried again next time */
+		; /* a failed batch is tried again next time */
 }
 
 void ripc__rdma_ring_release(void *port, void *handle)

@@ -17,10 +17,10 @@
 struct thread {
 	struct ripc__rdma_worker *worker;
 	pthread_t id;
-	struct ripc__rdma_job *job; /* that runs; NULL: none */
+	struct ripc__rdma_job *job; /* the job that runs; NULL: none */
 	bool is_there;              /* to be joined */
 	bool is_left;               /* cancelled: it ends with its job */
-	bool has_ended;             /* so it has */
+	bool has_ended;             /* its last job has ended */
 };
 
 struct ripc__rdma_worker {
@@ -165,7 +165,7 @@ static struct thread *free_place(struct ripc__rdma_worker *worker)
 	while (thread->is_there && !thread->has_ended)
 		thread++; /* there are fewer than RIPC__RDMA_THREADS */
 	if (thread->is_there)
-		pthread_join(thread->id, NULL); /* it has given the lock back for the last time */
+		pthread_join(thread->id, NULL); /* the thread has unlocked for the last time */
 	*thread = (struct thread){.worker = worker};
 	return thread;
 }
@@ -238,7 +238,7 @@ static RIPC__RARE void take_finished(struct ripc__rdma_worker *worker, void *own
 {
 	uint64_t count;
 
-	/* What finishes from here on is announced anew. */
+	/* Jobs that finish from here on are announced anew. */
 	atomic_store(&worker->any_finished, false);
 	while (read(worker->fd, &count, sizeof(count)) < 0 && errno == EINTR)
 		;
