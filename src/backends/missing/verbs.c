@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What stands for the verbs backend where it was not built: it says so. */
+/* Stands in for the verbs backend where that was not built, and reports so. */
 #include <errno.h>
 #include <stdio.h>
 
