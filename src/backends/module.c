@@ -40,7 +40,7 @@ static bool module_path(const char *name, char path[PATH_MAX])
 	return true;
 }
 
-/* It stays loaded: what came from it may be in use as long as the program runs. */
+/* The module stays loaded: its code may be in use as long as the program runs. */
 static const struct ripc__module *module_load(const char *path, char why[256], char remedy[256])
 {
 	void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
@@ -96,7 +96,7 @@ static bool has_devices(void)
 	return found;
 }
 
-/* One that uses the kernel's RDMA devices. */
+/* Loads a backend that uses the kernel's RDMA devices. */
 static const struct ripc__backend *load_rdma(const char *name, char why[256], char remedy[256])
 {
 	if (has_devices())

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a module (of a backend, a resolver source, or cryptography) exports: one symbol,
- * ripc__module.
+ * A module (of a backend, a resolver source, or cryptography) exports one symbol: ripc__module.
  */
 #ifndef RIPC_MODULE_H
 #define RIPC_MODULE_H
