@@ -3,19 +3,19 @@
  * Our memory for others to read: slabs of the pool, handed to a partner of our own user as
  * descriptors that it cannot write to, and a table per partner of the ranges that it may read.
  *
- * Design notes. A partner that has a slab mapped can look at it at any time: so only such slabs
- * are handed out that hold nothing else (pool.c). What the table decides is whether a read
- * counts. Its reader looks at the key before and after it copies; we change the key before the
- * range may change. So a read either ended while the range was whole, or fails; and nobody waits.
+ * Design notes. A partner that has a slab mapped can look at it at any time: only slabs that
+ * hold nothing else are handed out (pool.c). The table decides whether a read counts. Its reader
+ * looks at the key before and after it copies; we change the key before the range may change. A
+ * read therefore either ended while the range was whole, or fails; and neither end waits.
  *
- * What is given may be mapped by core at the other end. The partner says so in its claims, a page
- * of its own: a word per entry, which it clears when the range is free. So no message can be lost,
- * and there is no limit to how long it takes. It is all settled when the link ends.
+ * Core at the other end may map a given message. The partner says so in its claims, a page of
+ * its own: a word per entry, which it clears when the range is free. Hence no message can be
+ * lost, and there is no limit to how long it takes. All claims are settled when the link ends.
  *
- * All this is under core's lock. But who sleeps in wait() looks without it whether anything came
- * home: so whatever changes the list of what is handed, or ends a link whose claims the list leads
- * to, does so with handed_lock. A function that only reads the list under core's lock needs no
- * other lock.
+ * All this is under core's lock. But a thread that sleeps in wait() looks without it whether any
+ * memory came home: code that changes the list of handed-out memory, or ends a link whose claims
+ * the list leads to, therefore holds handed_lock. A function that only reads the list under
+ * core's lock needs no other lock.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -72,7 +72,7 @@ void ripc__shm_import_put(struct shm_port *port, struct shm_import *import)
 	port->n_kept -= import->fd >= 0;
 	if (import->passed) {
 		list_remove(&import->node);
-		port->freed = true; /* others have it mapped */
+		port->freed = true; /* other processes have the memory mapped */
 	}
 	free(import);
 }
@@ -407,7 +407,7 @@ int ripc__shm_mem_open(void *state, void *peer, void *mem, size_t len, bool writ
 	if (writable)
 		return -EACCES;
 	error = ripc__shm_out_connect(state, out);
-	/* Others are admitted to our rings, never to our memory. */
+	/* Other users are admitted to our rings, never to our memory. */
 	if (!error && out->uid != geteuid())
 		error = -EACCES;
 	if (!error)

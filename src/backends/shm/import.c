@@ -71,9 +71,9 @@ static bool take_claims(struct shm_imports *imports, int *fd)
 }
 
 /*
- * May the link have another slab of len bytes mapped? What core holds of slabs that the partner
- * has replaced counts, too. A link has at most half of what the others leave, and no more slabs
- * than an honest partner shows at once.
+ * May the link have another slab of len bytes mapped? Slabs that the partner has replaced, but
+ * that core still holds, count, too. A link has at most half of what the others leave, and no
+ * more slabs than an honest partner shows at once.
  */
 static bool has_room(const struct shm_port *port, const struct shm_imports *imports, uint64_t len)
 {
@@ -244,7 +244,7 @@ int ripc__shm_read(void *state, void *peer, const struct ripc__move *move)
 	*read = (struct shm_read){.key = move->key, .offset = move->offset,
 		.cookie = move->cookie, .to = move->mem, .len = move->len};
 	memcpy(read->name, ((struct shm_peer *)peer)->out->name, SHM_NAME_LEN);
-	/* What the key speaks of was handed over before the key: perhaps it is in the socket. */
+	/* The slab of the key was handed over before the key: perhaps it is still in the socket. */
 	port->look = true;
 	ripc__shm_point("read_posted");
 	return 0;
@@ -283,7 +283,7 @@ static const uint8_t *locate(const struct shm_in *in, uint64_t index, uint64_t f
 	uint64_t slab = entry->slab, offset = entry->offset, range = entry->len;
 	struct shm_import *found = (slab & 255) < SHM_SLABS ? imports->slabs[slab & 255] : NULL;
 
-	/* What the entry speaks of may still be in the socket, and another slab in its place. */
+	/* The slab of the entry may still be in the socket, and another slab in its place. */
 	if (!found || found->serial != slab >> 8 || from > range || len > range - from)
 		return NULL;
 	if (offset > found->len || range > found->len - offset)
@@ -331,7 +331,7 @@ static bool step(struct shm_port *port, struct shm_read *read, size_t *budget)
 	ripc__shm_point("read_copied");
 	read->done += n;
 	*budget -= n;
-	/* What was copied counts if the range was still ours to read after that. */
+	/* The copied bytes count if the range was still ours to read after that. */
 	atomic_thread_fence(memory_order_acquire);
 	if (!key_valid(read->from, &read->key))
 		read->status = -EACCES;
@@ -442,7 +442,8 @@ static uint64_t claim_after(const struct shm_import *import, uint64_t key)
 	return import->passed ? shm_claim_passed(key) : 0;
 }
 
-/* Others who have it mapped, and do not read it, must let go of it: its owner waits for them. */
+/* Other processes that have the memory mapped, and do not read it, must let go of it: its owner
+ * waits for them. */
 static void take_back(struct shm_port *port, struct shm_import *import)
 {
 	import->left = false;

@@ -60,8 +60,9 @@ free_in:
 }
 
 /*
- * There is no descriptor for who comes: the one kept for this is given up, so that he can be told
- * by closing; he may come again. Otherwise the socket would stay readable all the time.
+ * There is no descriptor for the next sender. The reserved one is given up to accept and close
+ * the connection at once, which informs the sender; the sender may connect again. Otherwise the
+ * socket would stay readable all the time.
  */
 static void turn_away(struct shm_port *port)
 {
@@ -176,7 +177,8 @@ void ripc__shm_ins_strike(struct shm_port *port)
 	}
 }
 
-/* It may still write there: no more counts than the ring can have held when it went. */
+/* May the sender still write there? No more messages count than the ring can have held when the
+ * link ended. */
 bool ripc__shm_in_lasts(const struct shm_in *in)
 {
 	return in->ring.memory && in->ring.head - in->head_at_end < SHM_SLOTS &&

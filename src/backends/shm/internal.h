@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of backends/shm share: no other room includes this. */
+/* Shared by the files of backends/shm: no other room includes this. */
 #ifndef RIPC_SHM_INTERNAL_H
 #define RIPC_SHM_INTERNAL_H
 
@@ -126,12 +126,12 @@ static inline void ripc__shm_point(const char *name)
 /* ---- shm --------------------------------------------------------------------------------- */
 
 /*
- * What the files of the shm backend share: the state of device, port and links, and the memory
+ * Shared by the files of the shm backend: the state of device, port and links, and the memory
  * and messages through which two ports meet (docs/protocol.md has their bytes).
  *
  * A link leads one way. Its sender connects to the receiver's socket (abstract, SOCK_SEQPACKET)
- * and says hello; the first datagrams go over that socket, until the receiver, when it has
- * answered them, offers a ring. So nobody waits for anybody.
+ * and says hello; the first datagrams are sent over that socket, until the receiver, when it has
+ * answered them, offers a ring. Neither end thus waits for the other.
  */
 
 #define SHM_VERSION    1
@@ -194,7 +194,7 @@ struct shm_device {
 #define SHM_SLABS  64u /* of our memory that one partner has mapped */
 #define SHM_READS  64u /* reads in progress */
 
-/* What a holder lets one partner read. Only the holder writes it. One page. */
+/* The ranges that a holder lets one partner read. Only the holder writes the table. One page. */
 struct shm_table {
 	struct shm_entry {
 		_Atomic uint64_t key; /* 0: nothing; changes before the range may change */
@@ -251,7 +251,7 @@ struct shm_key {
 	struct shm_out *out; /* NULL: the link has ended, and the open key with it */
 	uint32_t index;      /* in its table */
 	uint64_t number;
-	struct shm_import *import; /* whose memory it is; NULL: ours, */
+	struct shm_import *import; /* the owner's memory; NULL: ours, */
 	struct ripc__shared memory; /* which is this */
 	struct list node;    /* port->handed */
 	uint64_t cookie;
@@ -266,7 +266,7 @@ struct shm_import {
 	uint64_t serial;
 	uint32_t refs; /* of the slot that it came for, of grips, and of keys that we gave on */
 	uint32_t n_grips, n_keys; /* of those */
-	struct shm_imports *imports; /* it counts there; NULL: the link has ended */
+	struct shm_imports *imports; /* counts there; NULL: the link has ended */
 	int fd;        /* to give it on; -1: it is not kept */
 	bool is_lease; /* fd is a lease, which keeps the memory as it is */
 	bool passed;   /* given on once, so in port->passed */
@@ -338,7 +338,7 @@ struct shm_in {
 	uint32_t head_at_end;     /* of its ring, then */
 	struct ripc__addr from;   /* as the sender says; len 0: it has not said hello */
 	uint32_t index;           /* in port->rings */
-	struct shm_holder *process, *user; /* whose it is; user NULL: ours, or as good as process */
+	struct shm_holder *process, *user; /* owners; user NULL: ours, or as good as process */
 	uint32_t n_strikes;       /* of the clock: without hello; and since a ring was offered */
 	uint32_t n_early;         /* datagrams that came over its socket */
 	uint32_t greeted_at;      /* port->polls when it said hello */
@@ -372,7 +372,7 @@ struct shm_out {
 	uid_t uid;                /* the receiver's */
 	int why;                  /* SHM_DEAD: what send says */
 	uint32_t n_turned_away;   /* links in a row that the receiver has closed at once */
-	bool is_self;             /* it is in this process */
+	bool is_self;             /* the receiver is in this process */
 	struct shm_port *port;    /* ours */
 	struct shm_exports *exports; /* NULL: none */
 };
@@ -467,7 +467,7 @@ static inline bool shm_brings_memory(int message)
 		message == SHM_PASSED;
 }
 
-/* What came from a sender beside its bytes. */
+/* The details of a sender's message beside its bytes. */
 struct shm_received {
 	uint32_t len, number;
 	int fd; /* the caller's; -1: none, or we could not get it */
@@ -491,15 +491,15 @@ void ripc__shm_send_refused(int fd);
 int ripc__shm_send_memory(int fd, enum shm_message type, uint32_t number, uint64_t len,
 		int memory_fd);
 /*
- * What came from a sender: enum shm_message, and its bytes (RIPC_DATAGRAM_MAX of them);
+ * Receives a message of a sender: enum shm_message, and its bytes (RIPC_DATAGRAM_MAX of them);
  * SHM_NOTHING: nothing more now. -ECONNRESET: the connection ended; -EBADMSG: nonsense.
  */
 int ripc__shm_receive(int fd, uint8_t *bytes, struct shm_received *received);
 /* The type of what comes next from there, SHM_NOTHING if there is nothing. */
 int ripc__shm_next(int fd);
 /*
- * What came from a receiver: SHM_NOTHING, SHM_RING (its descriptors are ours), -EMFILE (we could
- * not get its descriptors), SHM_REFUSED (it does not admit us), or as above.
+ * Receives a message of a receiver: SHM_NOTHING, SHM_RING (its descriptors are ours), -EMFILE
+ * (we could not get its descriptors), SHM_REFUSED (the receiver does not admit us), or as above.
  */
 int ripc__shm_receive_offer(int fd, struct shm_ring_offer *offer);
 int ripc__shm_watch(struct shm_port *port, struct shm_watch *watch);
@@ -602,8 +602,8 @@ void ripc__shm_unmap(void *port, void *handle);
 /* Goes on with reads, for a while; up to n events. */
 uint32_t ripc__shm_read_step(struct shm_port *port, struct ripc__event *events, uint32_t n);
 /*
- * A message that brings memory came. False: it makes no sense. Closes the descriptor. What we lack
- * the means for is not there, and its bytes will be sent.
+ * A message that brings memory arrived. False: the message makes no sense. Closes the
+ * descriptor. If we lack the means, the memory counts as missing, and its bytes will be sent.
  */
 bool ripc__shm_import(struct shm_port *port, struct shm_in *in, enum shm_message type,
 		const uint8_t *bytes, const struct shm_received *received);
@@ -629,7 +629,8 @@ void ripc__shm_rearm(struct shm_port *port);
 void ripc__shm_ring_bell(const struct shm_port *port);
 
 /* wait.c */
-/* So many one wake-up wakes: all that may write the word can sleep on it, and take it away. */
+/* Threads that one wake-up wakes: every process that may write the word can sleep on it, and
+ * consume the wake-up. */
 #define SHM_SLEEPERS 16
 /* Called by a sender after its datagrams: wakes the receiver if it sleeps. */
 void ripc__shm_rouse(struct shm_out *out);

@@ -267,7 +267,7 @@ static uint32_t send_early(struct shm_port *port, struct shm_out *out, const str
 		int error = ripc__shm_send_datagram(out->watch.fd, &tx[taken]);
 
 		if (error && error != -EAGAIN)
-			ripc__shm_out_input(port, out); /* it may have said why */
+			ripc__shm_out_input(port, out); /* the receiver may have said why */
 		if (error && error != -EAGAIN && out->state == SHM_EARLY)
 			ripc__shm_out_cut(port, out);
 		if (error)
@@ -336,7 +336,7 @@ static RIPC__RARE int send_unlinked(struct shm_port *port, struct shm_peer *peer
 	uint32_t taken = 0;
 	int error = advance(port, out);
 
-	/* It has just been cut: at once again. */
+	/* The link has just been cut, and is advanced again at once. */
 	if (!error && out->state == SHM_IDLE)
 		error = advance(port, out);
 	if (error)

@@ -60,9 +60,9 @@ int ripc__shm_segment_make(size_t len, bool read_only, void **memory, int *fd_ou
 	if (fd < 0)
 		return fd;
 	/*
-	 * Memory is taken here, where its lack is an error, and not at a first touch. (What was
-	 * only allocated counts as a hole: the partner that maps it looks for what was touched,
-	 * too.)
+	 * Memory is allocated here, where its lack is an error, and not at a first touch.
+	 * (Allocated but untouched memory counts as a hole: the partner that maps it looks for
+	 * touched memory, too.)
 	 */
 	error = ripc__memfd_size(fd, len, true);
 	error = error ? error : map(fd, len, PROT_READ | PROT_WRITE, true, &at);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What each process holds of a port's connections and rings, and whether it may have one more.
+ * The connections and rings of a port that each process holds, and whether it may have one more.
  *
- * Design notes. The rule is that of core/partner/partner.c: a process may hold as many as nobody
- * holds, and a user that is not ours as many as nobody holds besides, however many processes it
- * has; so whoever comes next finds something left. A process of our own user could do us worse harm
- * than this. The kernel says which process connected; of one in another PID namespace it does not,
- * and there all of a user count as one process. Connections are descriptors, and who opens them is
- * not us: the application must keep some. The kernel gives out the lowest that is free, so its
- * number says how many are in use.
+ * Design notes. The rule is that of core/partner/partner.c: a process may hold as many as are
+ * still free, and a user that is not ours as many as are free besides, however many processes it
+ * has. The next process therefore finds something left. A process of our own user could do us
+ * worse harm than this. The kernel says which process connected; for a process in another PID
+ * namespace it does not, and there all processes of a user count as one. Connections are
+ * descriptors, and other processes open them: the application must keep some. The kernel gives
+ * out the lowest free descriptor, whose number therefore says how many are in use.
  */
 #include <errno.h>
 #include <stddef.h>

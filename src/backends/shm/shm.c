@@ -29,7 +29,8 @@ static const char *admitted_text(const struct shm_admission *admission)
 	return "this user (others: option shm.uids or shm.gids, on both sides)";
 }
 
-/* What a port will need, and needs no name for. *lack: what is not to be had. */
+/* Tries those features of the kernel that a port needs and that work without a name. *lack: the
+ * missing one. */
 static int try_kernel(const char **lack)
 {
 	void *page;
@@ -102,7 +103,7 @@ static int open_port(void *state, const struct ripc__host *host, struct ripc__at
 		.caps = RIPC_CAP_RELIABLE | RIPC_CAP_INTACT | RIPC_CAP_READ | RIPC_CAP_MAP |
 			RIPC_CAP_LAZY,
 		.fd = port->epoll_fd,
-		/* What the area holds, however it wraps, beside what comes unasked. */
+		/* The contents of the area, however it wraps, beside what arrives unasked. */
 		.peer_buffer = 3 * SHM_AREA / 4,
 	};
 	return 0;

@@ -35,7 +35,7 @@ static void tell(struct shm_port *port, enum shm_asleep how)
 {
 	uint32_t now = atomic_load_explicit(&port->board->asleep, memory_order_relaxed);
 
-	/* One who waits and one who maps may do so at once. */
+	/* A thread that waits and one that maps may do so at once. */
 	while (!atomic_compare_exchange_weak(&port->board->asleep, &now, ((now | 3) + 1) | how))
 		;
 }
@@ -67,7 +67,7 @@ void ripc__shm_rearm(struct shm_port *port)
 	port->armed = port->roused = false;
 }
 
-/* What is in the sockets makes the descriptor readable. */
+/* A message in the sockets makes the descriptor readable. */
 int ripc__shm_wait_arm(void *port)
 {
 	return arm(port, SHM_ASLEEP_ON_SOCKETS) ? 0 : -EAGAIN;
