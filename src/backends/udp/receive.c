@@ -19,14 +19,16 @@
 /* ---- errors ------------------------------------------------------------------------------ */
 
 /*
- * What the network says later of what was sent (ICMP): the kernel keeps it in the socket's error
- * queue (IP_RECVERR). An error that says that nobody listens at an address is a hint for core,
- * together with the beginning of the datagram that the error quotes. The kernel checks nothing of
- * an error but that its quote names our port: core compares the rest (death.c).
+ * Late reports of the network about packets that were sent (ICMP): the kernel keeps them in the
+ * socket's error queue (IP_RECVERR). An error that says that no socket listens at an address is
+ * a failure hint for core, together with the beginning of the datagram that the error quotes.
+ * The kernel checks nothing of an error but that its quote names our port: core compares the
+ * rest (death.c).
  *
  * Design notes. The kernel also fails the next call on the socket, whatever partner that is for.
- * So each call that fails has the queue read, and a send is then tried again: its own error comes
- * back. Until the queue is read the socket polls as readable, and it takes of the receive buffer.
+ * Each call that fails therefore has the queue read, and a send is then tried again: its own
+ * error comes back. Until the queue is read the socket polls as readable, and the queue uses the
+ * receive buffer.
  */
 
 #define READ_MAX      64u /* errors that are read at once */
@@ -49,7 +51,7 @@ static const struct sock_extended_err *find(struct msghdr *message)
 
 static void udp_read_name(const struct sockaddr_in6 *name, struct sockaddr_in6 *at);
 
-/* What there is no room for is said again, if it matters. */
+/* Hints without room are dropped: the network reports again, if it matters. */
 static void note(struct udp_port *port, const struct sockaddr_in6 *name, const uint8_t *quote,
 		size_t len)
 {
@@ -118,7 +120,7 @@ static uint32_t udp_hints_tell(struct udp_port *port, struct ripc__event *events
 {
 	uint32_t filled = 0;
 
-	/* Those that were told with the last poll are core's no more. */
+	/* Hints that the last poll returned are core's no more. */
 	memmove(port->hints, port->hints + port->n_told,
 		(port->n_hints - port->n_told) * sizeof(port->hints[0]));
 	port->n_hints -= port->n_told;
@@ -365,7 +367,7 @@ int ripc__udp_wait_arm(void *state)
 {
 	const struct udp_port *port = state;
 
-	/* What has left the socket but not been handed over does not make it readable. */
+	/* Datagrams that left the socket but were not returned yet do not make it readable. */
 	return port->received.buffer || port->next < port->n_arrivals ||
 		port->n_hints > port->n_told || has_failed(port) ? -EAGAIN : 0;
 }

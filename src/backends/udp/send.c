@@ -310,7 +310,7 @@ static int open_socket(struct udp_port *port)
 
 	if (fd < 0)
 		return -errno;
-	/* Of what others of this host have joined nothing comes here; emulators lack that. */
+	/* Groups that other sockets of this host have joined do not count; emulators lack that. */
 	setsockopt(fd, IPPROTO_IP, IP_MULTICAST_ALL, &off, sizeof(off));
 	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) ||
 			bind(fd, (const struct sockaddr *)&at, sizeof(at)))
@@ -373,7 +373,7 @@ void ripc__udp_many_ignore(void *state, uint64_t number)
 	if (n_left == port->n_heard)
 		return;
 	port->n_heard = n_left;
-	/* What shares an address with the one that has gone is joined again. */
+	/* Memberships that shared an address with the removed one are joined again. */
 	for (uint32_t i = 0; i < n_left; i++)
 		join(port->many_fd, IP_ADD_MEMBERSHIP, &port->heard[i]);
 }

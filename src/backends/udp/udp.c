@@ -110,7 +110,7 @@ uint32_t ripc__udp_grow_receive_buffer(int fd, uint32_t len)
 	return (uint32_t)granted;
 }
 
-/* What waits in the queue of a slow link is what was granted at once, to several partners. */
+/* The queue of a slow link can hold all that was granted at once, to several partners. */
 static void grow_send_buffer(int fd)
 {
 	if (set_int(fd, SOL_SOCKET, SO_SNDBUFFORCE, SNDBUF))
@@ -163,7 +163,7 @@ static int set_options(struct udp_port *port)
 		rc = set_int(port->fd, IPPROTO_IP, IP_PKTINFO, 1);
 	if (rc)
 		return rc;
-	/* What follows is missing from some kernels, and not needed. */
+	/* These options are missing from some kernels, and not needed. */
 	tells_drops = !set_int(port->fd, SOL_SOCKET, SO_RXQ_OVFL, 1);
 	set_int(port->fd, IPPROTO_IP, IP_RECVERR, 1);
 	if (six)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the files of the udp backend share: the state of device, port and partner. Addresses are
+ * Shared by the files of the udp backend: the state of device, port and partner. Addresses are
  * kept as IPv6 (IPv4 as v4-mapped), whatever the socket is.
  */
 #ifndef RIPC_UDP_H
@@ -23,8 +23,8 @@
 #define UDP_BATCH     16 /* datagrams of one recvmmsg, and receive buffers of a port */
 #define UDP_BUFFER    65536
 #define UDP_CONTROL   128 /* bytes of ancillary data of one datagram */
-#define UDP_MANY      15512 /* UDP port of what goes to many (docs/protocol.md) */
-#define UDP_HEARD     20  /* what one port hears of that */
+#define UDP_MANY      15512 /* UDP port of multicast (docs/protocol.md) */
+#define UDP_HEARD     20  /* multicast groups that one port receives */
 #define UDP_HINTS     8   /* addresses where nobody listens, until core is told */
 #define UDP_QUOTE     64  /* bytes kept of what was sent there: core finds a token in them */
 
@@ -35,7 +35,7 @@ struct udp_device {
 	bool gso, gro;   /* allowed by the options */
 };
 
-/* What ripc__addr.blob holds; never leaves the process. */
+/* The contents of ripc__addr.blob, which never leave the process. */
 struct udp_addr {
 	struct sockaddr_in6 at;
 	struct in6_addr local; /* our address that was addressed; zero: unknown */
@@ -91,7 +91,7 @@ struct udp_port {
 	uint32_t kernel_dropped, kernel_told; /* the kernel's running count; what was reported */
 	uint32_t many_dropped, many_told;     /* the same of the second socket */
 	uint32_t polls;     /* of the socket */
-	bool many;          /* the last of them found several datagrams */
+	bool many;          /* the last poll found several datagrams */
 	uint32_t next, n_arrivals;
 	struct ripc__buffers *buffers;
 	struct udp_arrival arrivals[UDP_BATCH];
