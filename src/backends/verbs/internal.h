@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of backends/verbs share: no other room includes this. */
+/* Shared by the files of backends/verbs: no other room includes this. */
 #ifndef RIPC_VERBS_INTERNAL_H
 #define RIPC_VERBS_INTERNAL_H
 
@@ -34,7 +34,7 @@ struct verbs_sender {
 	struct ripc__addr addr;
 };
 
-/* What a message about a connection says. */
+/* The types of messages about a connection. */
 enum verbs_setup_type {
 	VERBS_REQUEST = 1, /* client: build a queue pair that answers mine */
 	VERBS_CHALLENGE,   /* server: ask again with this proof */
@@ -89,13 +89,14 @@ void ripc__verbs_addr_attr(const struct ripc__rdma_device *rdma, const struct ve
 /* ---- verbs ------------------------------------------------------------------------------- */
 
 /*
- * What the files of the verbs backend share: a device and its port (docs/protocol.md has the
+ * Shared by the files of the verbs backend: a device and its port (docs/protocol.md has the
  * bytes).
  *
- * Datagrams of all partners go by one UD queue pair. An end that wants to read the other's memory
- * builds a reliable queue pair for it, and asks the other end, by datagrams, to build one that
- * answers. So a link has up to two of them, for either direction, and there is never a question of
- * who calls whom. Both only stand while they are used.
+ * One UD queue pair carries the datagrams of all partners. An end that wants to read the other's
+ * memory builds a reliable queue pair for that, and requests, by datagrams, that the other end
+ * builds one that answers. A link has up to two such connections, one for either direction,
+ * hence the two ends never need to agree which of them calls. Both exist only while they are
+ * used.
  */
 
 #define VERBS_RING        512u  /* receive buffers, unless verbs.receives says otherwise */
@@ -126,7 +127,7 @@ struct verbs_sends {
 	struct ibv_sge pieces[VERBS_BATCH]; /* changes is in them */
 };
 
-/* What is heard of datagrams to many, by a queue pair whose Q_Key all know (send.c). */
+/* Receives multicast, by a queue pair whose Q_Key all know (send.c). */
 struct verbs_many {
 	struct ibv_qp *qp;         /* NULL: it is not there, or cannot be brought back */
 	struct ripc__rdma_ring ring; /* ring and fd: if is_open */
@@ -180,7 +181,7 @@ struct verbs_port {
 	uint32_t at, n_wcs;        /* completions taken and not yet looked at */
 	struct ibv_wc wcs[VERBS_BATCH];
 	struct ripc__addr from[RIPC_EVENTS_MAX]; /* of the last poll's events */
-	struct verbs_sender recent; /* whose datagram was handed over last */
+	struct verbs_sender recent; /* the sender of the last datagram returned */
 };
 
 /* Links must be looked at then, at the latest. */
@@ -233,11 +234,11 @@ struct verbs_pair {
 	int error;            /* of the job */
 };
 
-/* Each begins, for a helper thread; done is called when that is done. */
+/* These three start a job of a helper thread; done is called when the job is done. */
 void ripc__verbs_pair_build(struct verbs_pair *pair, void (*done)(struct verbs_pair *pair));
 /* Client: gets it ready. */
 void ripc__verbs_pair_connect(struct verbs_pair *pair, void (*done)(struct verbs_pair *pair));
-/* One that is being made is only marked as unwanted, and done is not called. */
+/* A queue pair that is being made is only marked as unwanted, and done is not called. */
 void ripc__verbs_pair_destroy(struct verbs_pair *pair, void (*done)(struct verbs_pair *pair));
 /* At once, by the caller. */
 void ripc__verbs_pair_drop(struct verbs_pair *pair);
@@ -259,7 +260,7 @@ struct verbs_path {
 	struct ibv_ah_attr attr;
 	struct ibv_ah *ah;      /* NULL: not resolved */
 	uint32_t sent;          /* sends.head after the last one by it */
-	struct ibv_ah *old_ah;  /* that it takes the place of, or NULL; and the same of that */
+	struct ibv_ah *old_ah;  /* replaced by ah, or NULL; with its last sends.head: */
 	uint32_t old_sent;
 	uint32_t users;
 	int error;              /* of the last attempt */
@@ -270,7 +271,7 @@ struct verbs_path {
 	int job_error;
 };
 
-/* What core keeps for a partner. */
+/* The state that core keeps for a partner. */
 struct verbs_peer {
 	struct verbs_path *path;
 	uint32_t opening; /* the number of its struct ripc__rdma_opening, or of one that was */
@@ -335,7 +336,7 @@ int ripc__verbs_peer_open(void *port, void *peer, const struct ripc__addr *addr)
 void ripc__verbs_peer_close(void *port, void *peer);
 void ripc__verbs_where(void *port, const void *peer, struct ripc__where *where);
 bool ripc__verbs_peer_matches(void *port, const void *peer, const struct ripc__addr *from);
-/* What core keeps, as an address. */
+/* The address of the partner that core keeps. */
 void ripc__verbs_peer_where(const struct verbs_port *port, const struct verbs_peer *peer,
 		struct verbs_addr *addr);
 int ripc__verbs_mem_reg(void *port, void *peer, void *mem, size_t len, bool source, void **region);

@@ -144,7 +144,7 @@ static void destroy(struct verbs_pair *pair)
 static void close_client(struct verbs_link *link)
 {
 	say(link, VERBS_CLIENT_GONE, &link->client);
-	ripc__rdma_flow_fail(&link->flow); /* what is to be read goes by the next one */
+	ripc__rdma_flow_fail(&link->flow); /* the remaining reads use the next one */
 	destroy(&link->client);
 }
 
@@ -276,7 +276,7 @@ static void client_break(struct verbs_link *link)
 	ripc__verbs_due_at(link->port, link->client.until_us);
 }
 
-/* What there is to do after something was posted, or has ended. */
+/* Checks the client after something was posted, or has ended. */
 static void client_check(struct verbs_link *link)
 {
 	if (link->client.state == VERBS_READY && link->flow.failed)
@@ -365,7 +365,7 @@ static void server_accept(struct verbs_link *link, const struct verbs_setup *set
 	if (error)
 		return; /* -EAGAIN: it asks again */
 	pair->nonce = setup->nonce;
-	pair->proof = ripc__rdma_nonce(port->secret, &port->counter); /* each is of use once */
+	pair->proof = ripc__rdma_nonce(port->secret, &port->counter); /* a proof is valid once */
 	pair->remote_qpn = setup->qpn;
 	pair->psn = setup->psn;
 	pair->mtu = setup->mtu < port->self.mtu ? setup->mtu : port->self.mtu;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Receiving, the ends of reads, and sleeping. Completions are taken in batches and looked at one by
- * one, as there is room for events. What else may have happened (a timer, the device, a helper
- * thread) is looked at before sleeping and now and then: a look costs a system call.
+ * Receiving, the ends of reads, and sleeping. Completions are taken in batches and handled one
+ * by one, as far as there is room for events. Other events (of a timer, the device, a helper
+ * thread) are polled before sleeping and now and then: a look costs a system call.
  *
- * The descriptor is an epoll set of the completion channel and of another set: the device's events,
- * the helper threads' eventfd, a timer and the eventfd of wake. So it stays the same for the life
- * of the port.
+ * The descriptor is an epoll set of the completion channel and of another set: the device's
+ * events, the helper threads' eventfd, a timer and the eventfd of wake. The descriptor therefore
+ * stays the same for the life of the port.
  */
 #include <errno.h>
 #include <poll.h>
@@ -39,7 +39,7 @@ static void fill(struct verbs_port *port)
 	port->rdma->is_lost |= n < 0;
 }
 
-/* What came is for us, or for nobody. */
+/* Handles a message about a connection, or drops it if it is garbled. */
 static void take_setup(struct verbs_port *port, const struct verbs_addr *from, const uint8_t *bytes,
 		uint32_t len)
 {
@@ -49,7 +49,7 @@ static void take_setup(struct verbs_port *port, const struct verbs_addr *from, c
 		ripc__verbs_setup_came(port, from, &setup);
 }
 
-/* What became of a completion. */
+/* The result of handling a completion. */
 enum taken {
 	TAKEN,     /* nothing that core must know */
 	TAKEN_OUT, /* an event */
@@ -265,7 +265,7 @@ static void refill(struct verbs_port *port)
 		ripc__rdma_ring_refill(&port->many.ring);
 }
 
-/* What need not be looked at each time. */
+/* Polls the sources that need not be polled each time. */
 static RIPC__RARE void look_now_and_then(struct verbs_port *port)
 {
 	if (port->polls % LOOK_EVERY == 0) {
@@ -387,7 +387,7 @@ static void look_at_others(struct verbs_port *port)
 	}
 }
 
-/* Whatever made a descriptor readable has been looked at afterwards. */
+/* Quietens the descriptors: the caller then looks at everything that can make them readable. */
 static void quieten(struct verbs_port *port)
 {
 	struct epoll_event events[2];
@@ -429,7 +429,7 @@ int ripc__verbs_wait_arm(void *state)
 		port->armed = ibv_req_notify_cq(port->cq, 0) == 0;
 		port->deaf |= !port->armed;
 		port->rdma->is_lost |= port->deaf;
-		/* What came in before that is not told. */
+		/* Completions that arrived before that raise no event. */
 		fill(port);
 	}
 	return has_something(port) ? -EAGAIN : 0;

@@ -90,7 +90,7 @@ RIPC__RARE void ripc__verbs_qp_failed(struct verbs_port *port)
 	port->revive_us = port->failures > 1 ? now_us + PAUSE_US : now_us;
 	port->failed_us = now_us;
 	port->failed = true;
-	/* So that the receives come back, too, if only a send has failed. */
+	/* The receives come back, too, even if only a send has failed. */
 	(void)ibv_modify_qp(port->qp, &attr, IBV_QP_STATE);
 }
 
@@ -110,7 +110,7 @@ static void forget_sends(struct verbs_port *port)
 	struct ibv_wc wc;
 
 	while (ibv_poll_cq(sends->cq, 1, &wc) > 0)
-		; /* each was posted before */
+		; /* each completion was counted when its send was posted */
 	sends->tail = sends->head;
 	sends->unsignalled = 0;
 }
@@ -324,11 +324,12 @@ void ripc__verbs_pair_drop(struct verbs_pair *pair)
 	pair->state = VERBS_NONE;
 }
 
-/* What was posted completes with errors. */
+/* Posted work requests complete with errors. */
 void ripc__verbs_pair_break(struct verbs_pair *pair)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
 
-	(void)ibv_modify_qp(pair->qp, &attr, IBV_QP_STATE); /* else it is destroyed in a while */
+	(void)ibv_modify_qp(pair->qp, &attr, IBV_QP_STATE); /* if this fails, the queue pair is
+	                                                       destroyed in a while */
 	pair->state = VERBS_FLUSHING;
 }

@@ -256,7 +256,7 @@ static void paths_trim(struct verbs_port *port)
 	}
 }
 
-/* It is old, or was not found. */
+/* Refreshes a path that is old, or was not found. */
 static int path_refresh(struct verbs_path *path)
 {
 	if (path->error || (!path->users && !path->renewing && !is_sending(path)))

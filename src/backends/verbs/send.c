@@ -25,7 +25,7 @@
 #define PARKED    64u /* datagrams that wait for a way */
 #define FINISH_MS 50 /* in which what was sent last goes out */
 
-/* What is the same in all that is posted. */
+/* Fills in the fields that all work requests share. */
 static void prepare(struct verbs_sends *sends)
 {
 	for (uint32_t i = 0; i < VERBS_BATCH; i++) {
@@ -355,7 +355,7 @@ void ripc__verbs_sends_finish(struct verbs_port *port)
  * device hands them back differs.
  */
 
-#define MANY_QPN     0xffffffu   /* all who are attached (IBA 10.5.2) */
+#define MANY_QPN     0xffffffu   /* every attached queue pair (IBA 10.5.2) */
 #define MANY_QKEY    0x72697063u
 #define FAILURES_MAX 10u
 
