@@ -171,7 +171,7 @@ int ripc__rdmacm_hello_decode(const uint8_t *bytes, size_t len, struct rdmacm_he
 
 /* ---- preambles --------------------------------------------------------------------------- */
 
-/* Of all but itself, which comes first. */
+/* The checksum of all bytes behind itself; it comes first. */
 static uint32_t message_sum(const uint8_t *bytes, size_t len)
 {
 	return ripc__blocksum_told(ripc__blocksum(bytes + 4, len - 4, len));

@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connections: asked for and accepted, disconnected, destroyed, never repaired. What blocks runs on
- * helper threads, one job at a time for each connection; while it is busy nobody else does anything
- * to it but note that it is unwanted.
+ * Connections: requested and accepted, disconnected, destroyed, never repaired. Calls that block
+ * run on helper threads, one job at a time for each connection. While a connection is busy, the
+ * rest of the backend only notes that it is unwanted.
  *
- * Design notes. A queue pair number may be given out again as soon as the queue pair is destroyed.
+ * Design notes. The number of a queue pair may be reused as soon as the queue pair is destroyed.
  * Therefore all of its completions are taken first: it is disconnected, the completion queue is
  * emptied, and only then is it forgotten and destroyed.
  *
- * A request cannot be given up: the kernel waits for its answer (iw_cm_disconnect()), which siw
- * gives itself when there has been none for 10 s. What has asked is not disconnected or destroyed
- * before that, or it would hold a helper thread; its queue pair is made useless meanwhile.
+ * A request cannot be given up: the kernel waits for its answer (iw_cm_disconnect()), and siw
+ * supplies one itself when there has been none for 10 s. The connection of a request is not
+ * disconnected or destroyed before that, because this would hold a helper thread; its queue pair
+ * is made useless meanwhile.
  *
- * siw (Linux 6.1, siw_accept()) may not notice what comes right behind the request's answer, until
- * more comes. So who asked says something once more, unless it has heard something meanwhile.
+ * siw (Linux 6.1, siw_accept()) may not notice messages that arrive right behind the request's
+ * answer, until more arrive. The end that sent the request therefore sends one more message,
+ * unless it has received one meanwhile.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -105,7 +107,7 @@ static void connect_run(struct ripc__rdma_job *job)
 	conn->job_error = ripc__rdma_may_be_left(connect_call, conn);
 }
 
-/* One that is not connected yet will not be any more. */
+/* A queue pair that is not connected yet cannot be connected any more. */
 static void spoil_run(struct ripc__rdma_job *job)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
@@ -532,7 +534,7 @@ void ripc__rdmacm_conn_close(struct rdmacm_conn *conn)
 	if (conn->state != RDMACM_READY || !say(conn, RDMACM_BYE))
 		return;
 	if (conn->state != RDMACM_READY)
-		return; /* it broke at the doorbell */
+		return; /* the connection broke at the doorbell */
 	conn->bye = conn->head;
 	conn->state = RDMACM_CLOSING;
 	conn->port->n_unready++;
@@ -620,8 +622,8 @@ static bool is_own(struct rdmacm_port *port, const struct rdmacm_hello *hello)
 }
 
 /*
- * Of two requests, is it ours that wins? Not if only theirs gives a number: the other end would go
- * on refusing ours.
+ * Does our request win over theirs? No if only theirs gives a number: the other end would go on
+ * refusing ours.
  */
 static bool is_ours_first(const struct rdmacm_link *link, const struct rdmacm_hello *hello)
 {
@@ -630,7 +632,7 @@ static bool is_ours_first(const struct rdmacm_link *link, const struct rdmacm_he
 	return ripc__rdmacm_addr_before(&link->port->self, &link->remote);
 }
 
-/* What stands in the way of a request: 0: nothing any more, or enum rdmacm_reason. */
+/* The reason to refuse a request (enum rdmacm_reason), or 0 if nothing hinders it any more. */
 static uint8_t settle(struct rdmacm_link *link, const struct rdmacm_hello *hello, bool is_mirror)
 {
 	struct rdmacm_conn *conn = link->conn;
@@ -707,7 +709,7 @@ static bool rdmacm_request_came(struct rdmacm_port *port, const struct rdma_cm_e
 /* ---- events ------------------------------------------------------------------------------ */
 
 /*
- * What happens to connections: events of the channel, and that time passes.
+ * Events of connections: those of the channel, and the passing of time.
  */
 
 #define FLUSH_LOOK_US 2000u
@@ -748,7 +750,7 @@ static void rejected(struct rdmacm_conn *conn, const struct rdma_cm_event *event
 
 static void disconnected(struct rdmacm_conn *conn)
 {
-	/* What the other end sent before is taken from the completion queue first. */
+	/* Messages that the other end sent before are taken from the completion queue first. */
 	ripc__rdmacm_fill(conn->port);
 	ripc__rdmacm_conn_break(conn, conn->bye_came || conn->bye ? 0 : -ECONNRESET);
 }
@@ -804,7 +806,7 @@ static void take_event(struct rdmacm_conn *conn, const struct rdma_cm_event *eve
 		rdmacm_conn_disconnect(conn);
 }
 
-/* What an event says, which is gone when it is acknowledged. */
+/* The contents of an event, which is gone when it is acknowledged. */
 struct said {
 	struct rdma_cm_event event;
 	struct rdmacm_conn *conn;
@@ -867,7 +869,7 @@ bool ripc__rdmacm_events(struct rdmacm_port *port)
 static bool is_flushed(struct rdmacm_conn *conn, uint64_t now_us)
 {
 	struct rdmacm_port *port = conn->port;
-	/* What was in the queue then has been taken, though others keep filling it. */
+	/* All completions of that time have been taken, even if others keep filling the queue. */
 	bool is_out = ripc__rdmacm_fill(port) ||
 		port->taken - conn->taken >= (uint32_t)port->cq->cqe;
 

@@ -108,7 +108,8 @@ static void echo_send(struct rdmacm_conn *conn)
 	if (conn->echoing)
 		return;
 	if (conn->state != RDMACM_READY || echo_post(conn)) {
-		/* One that did not stand yet is asked for again: the partner has done nothing. */
+		/* A connection that never stood is requested again: the partner has done
+		 * nothing. */
 		ripc__rdmacm_conn_break(conn, conn->was_ready ? -ECONNRESET : -EAGAIN);
 		return;
 	}

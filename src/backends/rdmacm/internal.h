@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of backends/rdmacm share: no other room includes this. */
+/* Shared by the files of backends/rdmacm: no other room includes this. */
 #ifndef RIPC_RDMACM_INTERNAL_H
 #define RIPC_RDMACM_INTERNAL_H
 
@@ -18,7 +18,7 @@
 
 #define RDMACM_VERSION     1
 #define RDMACM_ADDR_LEN    20
-#define RDMACM_HELLO_LEN   56u   /* what a request may carry on any network */
+#define RDMACM_HELLO_LEN   56u   /* the most that a request may carry on any network */
 #define RDMACM_PREAMBLE    16u
 #define RDMACM_BUFFER      4096u /* bytes of a message with its preamble */
 #define RDMACM_RESERVE     2u    /* of a window, only for messages without a datagram */
@@ -35,7 +35,7 @@ enum rdmacm_hello_type { RDMACM_REQUEST = 1, RDMACM_ACCEPT, RDMACM_REFUSE };
 enum rdmacm_reason {
 	RDMACM_GLARE = 1, /* mine is under way, or I am connected to you already */
 	RDMACM_BUSY,      /* come again in a while */
-	RDMACM_UNKNOWN,   /* that is not the last connection I know of; I ask you */
+	RDMACM_UNKNOWN,   /* your last connection is not the last that I know of; I request one */
 };
 
 /* The private data of a request and its answer. */
@@ -58,7 +58,7 @@ enum rdmacm_message {
 struct rdmacm_preamble {
 	uint32_t type;
 	uint32_t received; /* messages that have come from the other end so far, modulo 2^32 */
-	uint32_t limit;    /* that it may send, counted from the first one */
+	uint32_t limit;    /* messages that it may send, counted from the first one */
 };
 
 bool ripc__rdmacm_is_v4(const uint8_t ip[16]);
@@ -85,15 +85,16 @@ int ripc__rdmacm_preamble_decode(const uint8_t *bytes, size_t len,
 /* ---- rdmacm ------------------------------------------------------------------------------ */
 
 /*
- * What the files of the rdmacm backend share: a device and its port (docs/protocol.md has the
+ * Shared by the files of the rdmacm backend: a device and its port (docs/protocol.md has the
  * bytes).
  *
- * iWARP has reliable connections only, so a partner's datagrams are messages of the queue pair
- * that its memory is read by, too. All queue pairs share the receive buffers and the completion
- * queue of the port. A shared receive queue that is empty would cost a connection, so nobody may
+ * iWARP has reliable connections only: a partner's datagrams are messages of the same queue pair
+ * that its memory is read by. All queue pairs share the receive buffers and the completion queue
+ * of the port. A shared receive queue that is empty would cost a connection, hence no end may
  * send more than it has been given credit for (send.c).
  *
- * Or datagrams go over UDP (rdmacm.udp, send.c), and a connection is made for reads alone.
+ * With rdmacm.udp, datagrams are sent over UDP (send.c), and a connection is made for reads
+ * alone.
  */
 
 #define RDMACM_SENDS       40u   /* messages under way to one partner, at most */
@@ -121,7 +122,7 @@ struct rdmacm_arrival {
 	struct rdmacm_addr from;
 };
 
-/* What is posted next; what never changes is in it. */
+/* The requests that are posted next; fields that never change are filled in. */
 struct rdmacm_list {
 	struct ibv_send_wr wr[RDMACM_BATCH];
 	struct ibv_sge pieces[RDMACM_BATCH];
@@ -156,18 +157,18 @@ struct rdmacm_port {
 	uint32_t n_unready;        /* of them */
 	uint32_t n_refused;        /* requests, for want of room, since room was last made; */
 	uint32_t n_refused_host;   /* and because their host has enough */
-	uint32_t n_asking;         /* whose request holds a helper thread */
+	uint32_t n_asking;         /* requests that hold a helper thread */
 	uint32_t taken;            /* completions so far, modulo 2^32 */
 	uint32_t shared, shared_free; /* messages of windows beyond their minimum */
 	struct list links, conns, wanting;
 	uint64_t marked_us;        /* when connections were marked; 0: they are not */
 	struct ripc__map links_by_addr, conns_by_qpn;
-	struct rdmacm_conn *recent; /* whose message came last */
+	struct rdmacm_conn *recent; /* the sender of the last message */
 	struct rdmacm_list list;
 	struct list opened;        /* struct ripc__rdma_opening that have ended */
 	struct list spare, fences, fenced; /* struct rdmacm_fence: unused, one for each key that
 	                              is open; waiting; to be polled */
-	uint64_t n_fences;         /* so far */
+	uint64_t n_fences;         /* fences so far */
 	uint32_t opening;          /* the last number given to one */
 	uint32_t at, n_arrivals;
 	struct rdmacm_arrival arrivals[RDMACM_BATCH];
@@ -215,7 +216,7 @@ int ripc__rdmacm_link_get(struct rdmacm_port *port, const struct rdmacm_addr *re
 void ripc__rdmacm_link_want(struct rdmacm_link *link);
 /* Its connection can carry messages. */
 void ripc__rdmacm_link_ready(struct rdmacm_link *link);
-/* What has become of a connection: it never stood, nothing came by it, something did. */
+/* The state that a lost connection had: it never stood, nothing arrived by it, or something did. */
 enum rdmacm_was { RDMACM_WAS_NOTHING, RDMACM_WAS_SILENT, RDMACM_WAS_OF_USE };
 /* The link's connection is gone; status: why, 0: both ends agreed on it. */
 void ripc__rdmacm_link_lost(struct rdmacm_link *link, enum rdmacm_was was, int status);
@@ -278,7 +279,7 @@ struct rdmacm_conn {
 	uint32_t used;               /* port->uses when it was last used */
 	uint32_t marked;             /* the same when room was last looked for */
 	uint8_t reads;               /* in flight at once */
-	/* To the other end; messages are counted from the first one, modulo 2^32. */
+	/* Messages to the other end, counted from the first one, modulo 2^32. */
 	struct ripc__buffers *buffers;
 	struct ibv_mr *mr;
 	uint32_t inline_max;
@@ -355,9 +356,9 @@ int ripc__rdmacm_mem_close(void *port, const struct ripc__key *key, enum ripc__c
 
 /* ---- events ------------------------------------------------------------------------------ */
 
-/* What happens to connections. */
+/* Events of connections. */
 
-/* What connections are made of comes and goes: events of the channel, late ones. False: not all. */
+/* Handles events of the channel, late ones too. False: some remain. */
 bool ripc__rdmacm_events(struct rdmacm_port *port);
 void ripc__rdmacm_conns_run(struct rdmacm_port *port, uint64_t now_us);
 
@@ -365,7 +366,7 @@ void ripc__rdmacm_conns_run(struct rdmacm_port *port, uint64_t now_us);
 
 /* Partners as core knows them. */
 
-/* What core keeps for a partner. */
+/* The state that core keeps for a partner. */
 struct rdmacm_peer {
 	struct rdmacm_link *link; /* over UDP NULL, until a connection is needed */
 	union {
@@ -413,8 +414,8 @@ void ripc__rdmacm_stats(void *port, struct ripc__net_stats *stats);
 /* ---- send -------------------------------------------------------------------------------- */
 
 /*
- * Messages to and from a partner. Whatever is posted may find that the connection has failed: then
- * conn->failed is set, and the caller breaks it.
+ * Messages to and from a partner. A call that posts may find that the connection has failed:
+ * then conn->failed is set, and the caller breaks the connection.
  */
 
 void ripc__rdmacm_list_init(struct rdmacm_list *list);

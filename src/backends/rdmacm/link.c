@@ -171,8 +171,8 @@ static void check_flow(struct rdmacm_link *link)
 }
 
 /*
- * What was not taken may be sent now. Core would find out when it repeats it, and by then the
- * connection may have ended for want of use.
+ * Reports that the link accepts again what it did not accept before. Core would find out only
+ * with its next repetition, and by then the connection may have ended for want of use.
  */
 static void remind(struct rdmacm_link *link)
 {
@@ -206,10 +206,10 @@ void ripc__rdmacm_link_ready(struct rdmacm_link *link)
 	ripc__rdma_openings_end(&link->openings, 0, &link->port->opened);
 	remind(link);
 	if (!has_users(link))
-		link->port->look = true; /* it ends when nobody uses it */
+		link->port->look = true; /* an unused connection ends */
 }
 
-/* What it waits for is room: nobody is dead. */
+/* The link waits for room: the other end is not dead. */
 static void prolong(struct rdmacm_link *link, uint64_t now_us)
 {
 	uint64_t end_us = link->begun_us + (link->remote.by_udp ? ATTEMPT_UDP_US : BUSY_US);
@@ -274,18 +274,19 @@ void ripc__rdmacm_link_lost(struct rdmacm_link *link, enum rdmacm_was was, int s
 	port->look = true;
 	space_drop(link);
 	if (status == -EAGAIN && link->until_us > now_us) {
-		/* It is there. Perhaps it is asking us. */
+		/* The other end lives, and perhaps requests a connection itself. */
 		prolong(link, now_us);
 		pause_asking(link, now_us);
 		return;
 	}
-	/* Of one that was accepted nobody may have made an attempt here. */
+	/* A connection that the other end requested may have had no attempt of ours. */
 	if (status && was == RDMACM_WAS_NOTHING && (status != -EAGAIN || link->until_us)) {
 		fail(link, status == -EAGAIN ? -EBUSY : status);
 		return;
 	}
 	if (status && was != RDMACM_WAS_OF_USE)
-		pause_asking(link, now_us); /* it accepts, but to no use */
+		pause_asking(link, now_us); /* the other end accepts, but the connection is of no
+		                               use */
 	else
 		link->again_us = 0;
 	if (is_waited_for(link) || ((status || link->missed) && has_users(link)))

@@ -209,8 +209,8 @@ static bool is_udp(const struct rdmacm_port *port, const struct epoll_event *eve
 }
 
 /*
- * Has anything but a completion or a datagram happened? One system call tells, where a look takes
- * three. What is told of completions stays, for whoever sleeps on it.
+ * Has anything but a completion or a datagram happened? One system call tells, where a look
+ * takes three. Events of completions stay, for a thread that sleeps on them.
  */
 static RIPC__RARE bool has_happened(const struct rdmacm_port *port)
 {
@@ -301,7 +301,7 @@ static void take_channel_event(struct rdmacm_port *port)
 	port->unacked = 0;
 }
 
-/* Whatever made the descriptor readable has been looked at afterwards. */
+/* Quietens the descriptor: the caller then looks at everything that can make it readable. */
 static void quieten(struct rdmacm_port *port)
 {
 	struct epoll_event events[WATCHED];
@@ -339,7 +339,7 @@ int ripc__rdmacm_wait_arm(void *state)
 	if (!has_something(port) && !port->armed) {
 		port->armed = ibv_req_notify_cq(port->cq, 0) == 0;
 		port->rdma->is_lost |= !port->armed;
-		/* What came in before that is not told. */
+		/* Completions that arrived before that raise no event. */
 		while (!ripc__rdmacm_fill(port) && port->n_arrivals < RDMACM_BATCH)
 			;
 	}

@@ -13,7 +13,7 @@
 #include "util/bytes.h"
 #include "util/system/cancel.h"
 
-/* It may have been taken from the device since. */
+/* Is it an address of this host? The device may have lost it since. */
 static bool is_of_this_host(const struct rdmacm_addr *addr)
 {
 	struct rdmacm_addr any_port = *addr;
@@ -128,7 +128,7 @@ void ripc__rdmacm_peer_close(void *state, void *peer_state)
 	}
 	peer->link = NULL;
 	if (--link->n_routes == 0)
-		port->look = true; /* it may be of no use any more */
+		port->look = true; /* the link may be useless now */
 }
 
 void ripc__rdmacm_where(void *port, const void *peer, struct ripc__where *where)

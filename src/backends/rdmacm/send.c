@@ -79,8 +79,9 @@ void ripc__rdmacm_window_give(struct rdmacm_conn *conn)
 }
 
 /*
- * Nearer to its fair share; what was given is not taken back. Of what has come meanwhile at least
- * a half, rounded down, is given again: messages that gave nothing would use up the reserve.
+ * Moves the window towards its fair share, but takes no credit back. For the messages that have
+ * arrived meanwhile, at least half of their credit, rounded down, is granted again: messages
+ * that return no credit would use up the reserve.
  */
 static void window_adjust(struct rdmacm_conn *conn)
 {
@@ -280,7 +281,8 @@ int ripc__rdmacm_came(struct rdmacm_conn *conn, const uint8_t *bytes, uint32_t l
 	half = (conn->given - conn->told) / 2;
 	if (conn->state == RDMACM_READY && conn->data && conn->received - conn->told >= half &&
 			!conn->bye_came)
-		(void)ripc__rdmacm_say(conn, RDMACM_CREDIT); /* else with what comes next */
+		(void)ripc__rdmacm_say(conn, RDMACM_CREDIT); /* otherwise the next message
+		                                                carries the credit */
 	return preamble.type == RDMACM_DATAGRAM;
 }
 
