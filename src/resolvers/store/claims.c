@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * IDs that live here, as nodes in the store. A claim is made, and made again whenever a session
- * has begun that is not the one of its node; when somebody else has the ID by then, it is lost.
+ * IDs of this context's services, as nodes in the store. A claim is made, and made again
+ * whenever a session has begun that is not the one of its node. If another service has the ID by
+ * then, the claim is lost.
  *
- * Public IDs that are to be claimed in one step are claimed by one transaction, up to BATCH_MAX of
- * them. Where that is refused, each is claimed alone.
+ * Public IDs that are to be claimed in one step are claimed by one transaction, up to BATCH_MAX
+ * of them. If the transaction is refused, each is claimed alone.
  *
- * What becomes of a request when the connection breaks is not known: then the claim is made again,
- * and a node with our incarnation that is in the way is ours if its session is. A node goes by its
- * own name, which is the incarnation's, so nobody else's can go by mistake; one of ours that may
- * still be there is deleted until the store says that it is not.
+ * The outcome of a request is unknown when the connection breaks. The claim is then made again,
+ * and a node with our incarnation that is in the way is ours if its session is. Nodes are
+ * deleted by their own names, which contain the incarnation, hence no other node can be deleted
+ * by mistake. A node of ours that may still be there is deleted until the store says that it is
+ * not.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -71,7 +73,7 @@ static void claim_delayed(struct store *store, struct claim *claim)
 		.kind = RIPC_SOURCE_UNAVAILABLE, .id = claim->id});
 }
 
-/* Nobody knows whether it was done. Whatever else went wrong, is wrong for good. */
+/* With -EHOSTUNREACH the outcome is unknown. Any other error is final. */
 static void claim_failed(struct store *store, struct claim *claim, int rc)
 {
 	int error = ripc__session_error(rc);
@@ -124,7 +126,7 @@ static void claim_done(struct store *store, struct claim *claim, int rc)
 	} else if (rc == ZBADVERSION || rc == ZNODEEXISTS) {
 		retry(store, claim, true);
 	} else if (rc == ZNONODE && claim->rival) {
-		claim->rival = 0; /* it has gone by itself */
+		claim->rival = 0; /* the rival has gone by itself */
 		retry(store, claim, true);
 	} else if (rc == ZNONODE) {
 		claim->version = -1;
@@ -219,7 +221,7 @@ static bool is_of_all(const struct batch *batch, int rc)
 		ripc__session_error(rc) == -EHOSTUNREACH;
 }
 
-/* Of several claims nobody knows which one was refused: each is made alone. */
+/* The store does not say which of several claims was refused: each is made alone. */
 static void batch_made(int rc, const void *data)
 {
 	struct batch *batch = (void *)(uintptr_t)data;
@@ -565,7 +567,7 @@ static void send_leave(struct store *store, struct claim *claim)
 	claim->serial = ++store->serial;
 	request = ripc__request_make(store, claim->id, claim->serial);
 	if (!request)
-		return; /* it goes with the session */
+		return; /* the node is removed with the session */
 	if (claim->private_id)
 		ripc__path_make(store, path, claim->id, true);
 	else

@@ -44,7 +44,7 @@
 #define STORE_RETRY_US 50000u
 #define STORE_GRACE_US 1000000u /* a store that is away for less is only waited for */
 
-/* What a node says of the holder of an ID. */
+/* The contents of a node: the owner of an ID. */
 struct value {
 	uint64_t incarnation, context, life; /* life: as of ripc__source */
 	in_port_t port;                      /* of the UDP socket that answers, network order */
@@ -52,7 +52,7 @@ struct value {
 	struct in_addr addrs[STORE_ADDRS];
 };
 
-/* What core is to be told, at most one of each kind per object. */
+/* An event that core has to learn of, at most one of each kind per object. */
 struct news {
 	struct list node; /* store->news; unlinked: nothing */
 	struct ripc__source_event event;
@@ -71,7 +71,7 @@ struct claim {
 	struct list node;        /* store->claiming, store->leaving */
 	uint64_t id, incarnation;
 	uint64_t serial;         /* of its requests: those of earlier ones do not count */
-	int64_t session;         /* whose node it is, if it is made */
+	int64_t session;         /* the node's session, if the node is made */
 	int version;             /* of the container when nobody had it; -1: it is to be made */
 	uint64_t rival;          /* to be displaced, at that version; 0: nobody */
 	uint64_t moves;          /* store->moves, when its node was written */
@@ -166,7 +166,7 @@ void ripc__session_step(struct store *store);
 void ripc__session_close(struct store *store);
 /* Requests follow: the client sends them at once, and the kernel together, after this step. */
 void ripc__session_sends(struct store *store);
-/* What an error of the client means: -EHOSTUNREACH: nobody knows whether it was done. */
+/* Translates an error of the client. -EHOSTUNREACH: the outcome is unknown. */
 int ripc__session_error(int rc);
 /* For a completion; NULL: no memory. */
 struct request *ripc__request_make(struct store *store, uint64_t id, uint64_t serial);

@@ -352,7 +352,7 @@ struct joined {
 	uint64_t group, incarnation;
 	uint64_t serial;  /* of its request: those of earlier ones do not count */
 	uint64_t moves;   /* store->moves, when it was written */
-	int64_t session;  /* whose node it is, if it is made */
+	int64_t session;  /* the node's session, if the node is made */
 	uint32_t tries;
 	enum joined_state state;
 };
@@ -365,7 +365,7 @@ static uint64_t key_of(uint64_t group, uint64_t incarnation)
 	return group ^ incarnation;
 }
 
-/* What a completion is about; NULL: another request has followed. Frees the request. */
+/* The object of a completion; NULL: another request has followed. Frees the request. */
 static struct joined *joined_of(struct request *request)
 {
 	struct joined *joined = ripc__map_get(&request->store->joined, request->id);
@@ -398,7 +398,7 @@ static void node_gone(int rc, const void *data)
 	node_made(rc, NULL, data);
 }
 
-/* What the group's node stands on. The first one is for all clusters. */
+/* Makes the nodes above the group's node. The first one is for all clusters. */
 static void shelves_make(struct store *store, const char *container)
 {
 	char path[STORE_PATH];

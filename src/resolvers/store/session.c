@@ -75,7 +75,7 @@ void ripc__news(struct store *store, struct news *news, const struct ripc__sourc
 	list_append(&store->news, &news->node);
 }
 
-/* All may read; with a credential, only who has it may do anything else. */
+/* All may read; with a credential, only its owners may do anything else. */
 void ripc__acl_init(struct store *store)
 {
 	store->owned[0] = (struct ACL){ZOO_PERM_ALL, {(char *)"auth", (char *)""}};
@@ -91,11 +91,12 @@ static void parent_made(int rc, const char *value, const void *data)
 	struct store *store = (void *)(uintptr_t)data;
 
 	(void)value;
-	if (rc == ZNOAUTH) /* else whoever needs it sees whether it is there */
+	if (rc == ZNOAUTH) /* otherwise a user of the node sees whether it exists */
 		store->shelves_refused = true;
 }
 
-/* Whoever makes the node above all shelves makes these, too: most others find them there. */
+/* The client that makes the node above all shelves makes these, too: most others find them
+ * there. */
 static void top_made(int rc, const char *value, const void *data)
 {
 	struct request *request = (void *)(uintptr_t)data;
@@ -147,7 +148,7 @@ void ripc__parents_make(struct store *store, uint64_t id, bool is_private)
 
 static void logged(const char *line)
 {
-	(void)line; /* what matters the source says itself, by the context's log */
+	(void)line; /* the source reports what matters, by the context's log */
 }
 
 static void connected(struct store *store)
@@ -265,7 +266,7 @@ void ripc__session_sends(struct store *store)
 	store->sent = true;
 }
 
-/* What the client waits for next. The client connects, and pings, in here. */
+/* Sets what the client waits for next. The client connects, and pings, in here. */
 static void attend(struct store *store, uint64_t now_us)
 {
 	struct timeval after = {0};

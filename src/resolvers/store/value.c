@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What stands in the nodes of the store, and their paths (internal.h). No node is believed. */
+/* The contents of the store's nodes, and their paths (internal.h). No node is believed. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
@@ -185,7 +185,7 @@ void ripc__value_send(const struct store *store, const struct value *value, cons
 		struct sockaddr_in name = {.sin_family = AF_INET, .sin_port = value->port,
 			.sin_addr = value->addrs[i]};
 
-		/* What gets lost core sends again. */
+		/* Core repeats a lost datagram. */
 		(void)sendto(store->udp, data, len, MSG_NOSIGNAL, (const struct sockaddr *)&name,
 			sizeof(name));
 	}
