@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the resolver sources for networks share: sockets, receiving with the address that was asked,
- * answering from it, and the common options.
+ * Shared by the resolver sources for networks: sockets, receiving with the address that was
+ * queried, answering from that address, and the common options.
  *
  * A reply address is: the sender's address and port (2 bytes), and the local address to answer
  * from, all in network order; an address has 4 bytes over IPv4 and 16 over IPv6. Over IPv6 the
@@ -318,8 +318,8 @@ static bool passes(const struct filter *filter, uint64_t id)
 }
 
 /*
- * To attach a filter takes the kernel milliseconds where many processes do so at once: a process
- * that only looks for others, under a private ID, keeps its first filter.
+ * Attaching a filter takes the kernel milliseconds where many processes do so at once. A process
+ * that only looks for others, under a private ID, therefore keeps its first filter.
  */
 static bool drops_notices(const struct filter *filter)
 {
@@ -379,7 +379,8 @@ static void look_at_digest(struct program *program, const struct filter *filter)
 	add(program, BPF_RET | BPF_K, UINT32_MAX);
 }
 
-/* Lets pass what was sent to another address than the group's. Of a v4-mapped one a word counts. */
+/* Passes packets to another address than the group's. Of a v4-mapped address one word is
+ * compared. */
 static void pass_unicast(struct program *program, const struct in6_addr *group)
 {
 	bool four = IN6_IS_ADDR_V4MAPPED(group);
@@ -454,7 +455,8 @@ void ripc__filter_attach(const struct filter *filter, int fd, const struct in6_a
 
 /* ---- changes ----------------------------------------------------------------------------- */
 
-/* What the kernel reports of this host's interfaces and addresses: only that it does so counts. */
+/* Reports of the kernel about this host's interfaces and addresses: their contents do not
+ * matter. */
 
 #define CHANGES_MAX 64u /* reports of the kernel that are read at once */
 

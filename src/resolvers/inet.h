@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the resolver sources for networks share. */
+/* Shared by the resolver sources for networks. */
 #ifndef RIPC_RESOLVERS_INET_H
 #define RIPC_RESOLVERS_INET_H
 
@@ -29,7 +29,8 @@ int ripc__inet_socket(void);
 int ripc__inet6_socket(void);
 /*
  * Receives one datagram of at most WIRE_RESOLVE_MAX bytes. 1; 0: there is none. buffer has
- * WIRE_RESOLVE_MAX + 1 bytes. What is too long or has an impossible sender is dropped.
+ * WIRE_RESOLVE_MAX + 1 bytes. A datagram that is too long or has an impossible sender is
+ * dropped.
  */
 int ripc__inet_receive(int fd, uint8_t *buffer, struct ripc__source_event *event);
 /* Is this an event's sender over IPv6? */
@@ -52,9 +53,9 @@ bool ripc__changes_read(int fd);
 /* ---- filter ------------------------------------------------------------------------------ */
 
 /*
- * Lets the kernel drop multicast questions about IDs that do not live here, and notices about them
- * while this process only serves: else each wakes every process of a host. What passes may still be
- * about another ID.
+ * Lets the kernel drop multicast queries about IDs that no service here has, and notices about
+ * them while this process only serves: otherwise each wakes every process of a host. A packet
+ * that passes may still be about another ID.
  */
 
 #define FILTER_WORDS 16u

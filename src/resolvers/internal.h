@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of resolvers share: no other room includes this. */
+/* Shared by the files of resolvers: no other room includes this. */
 #ifndef RIPC_RESOLVERS_INTERNAL_H
 #define RIPC_RESOLVERS_INTERNAL_H
 
@@ -19,12 +19,13 @@ struct renewal;
 /* ---- names ------------------------------------------------------------------------------- */
 
 /*
- * The names of services that this host's processes have bound, "\0ripc/<uid>/<id>/<k>": how they
- * are made, and which there are, by /proc/net/unix.
+ * The names of services that this host's processes have bound, "\0ripc/<uid>/<id>/<k>": how the
+ * names are made, and how existing ones are read from /proc/net/unix.
  *
- * k is a number in hex. 0: the first holder's. 1 to 7: of who displaced a silent one. 8: of a
- * private ID. Larger ones: drawn at random by who found 0 to 7 taken, so that nobody can take all.
- * Of a group: each member's incarnation, with the highest bit set.
+ * k is a number in hex. 0: the first owner's. 1 to 7: of an owner that displaced one that did
+ * not respond. 8: of a private ID. Larger ones: drawn at random by a process that found 0 to 7
+ * taken, hence no process can take all. The k of a group's member is its incarnation, with the
+ * highest bit set.
  */
 
 #define NAMES_PER_ID  8u /* that are looked for without reading which there are */
@@ -34,7 +35,8 @@ struct name {
 	uint64_t id, k;
 };
 
-/* What was read last; reading takes milliseconds where there are thousands of sockets. */
+/* The names that were read last; reading takes milliseconds where there are thousands of
+ * sockets. */
 struct names {
 	uid_t uid;
 	struct name *at;
@@ -71,7 +73,7 @@ struct life {
 	dev_t lock_dev;
 	ino_t lock_ino;
 	struct ripc__map links; /* struct life_link by context */
-	struct list unnamed;    /* those that have connected and said nothing yet */
+	struct list unnamed;    /* processes that have connected and sent nothing yet */
 	struct list closed;     /* freed by ripc__life_tend() */
 	uint32_t n_links;       /* with a connection */
 	uint32_t look_at;       /* where the next look begins */

@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who lives on this host. A context listens at an abstract Unix socket with its incarnation as the
- * name, and holds a record lock (fcntl(2)) on a file without a name. Two contexts that have to do
- * with each other are connected, and each has a descriptor of the other's file.
+ * Liveness of contexts on this host. A context listens at an abstract Unix socket with its
+ * incarnation as the name, and holds a record lock (fcntl(2)) on a file without a name. Two
+ * contexts that have to do with each other are connected, and each has a descriptor of the
+ * other's file.
  *
- * Design notes. The end of the connection says "look now", the lock is the proof: the kernel takes
- * it from a process that ends, however that ends, before it ends the process's sockets; a forked
- * child inherits the connection, but not the lock. A connection that ends while the lock is held
- * proves nothing: the other context needs us no more. A context that ends before it has shown its
- * lock is proven to have ended when nobody listens there any more, or when the process that
- * listened is over. The number of that process may belong to another by then: a process that is
- * over proves the end, a process that lives proves nothing. A process loses its locks on a file
- * with any descriptor of it that it closes: so a file that is our own is not taken from others, and
- * the lock is taken anew if somebody hands it to us.
- * Its own locks a process does not see: contexts of one process are not connected, they end
- * together.
+ * Design notes. The end of the connection is only the cause to look; the lock is the proof. The
+ * kernel takes the lock from a process that ends, however that ends, before it ends the
+ * process's sockets; a forked child inherits the connection, but not the lock. A connection that
+ * ends while the lock is held proves nothing: the other context needs us no more. A context that
+ * ends before it has shown its lock is proven to have ended when no socket listens there any
+ * more, or when the process that listened has ended. The number of that process may belong to
+ * another by then: a process that has ended proves the end, a process that lives proves nothing.
+ * A process loses its locks on a file with any descriptor of it that it closes: our own file is
+ * therefore not accepted from others, and the lock is taken anew if another process hands the
+ * file to us. A process does not see its own locks: contexts of one process are not connected,
+ * they end together.
  *
  * A process that can connect and has our uid is believed; it could end us, too. Such a process,
- * and root, may also ask for our page (ripc/page.h), again and again on one connection. Two
- * contexts that connect to each other at once keep the connection of the lesser incarnation.
+ * and root, may also request our page (ripc/page.h), again and again on one connection. If two
+ * contexts connect to each other at once, the connection of the lesser incarnation stays.
  */
 #include "internal.h"
 
@@ -211,8 +212,8 @@ static bool is_lock(const struct life *life, int fd)
 }
 
 /*
- * What the other end says of itself. 1: its context and lock; 2: it asks for our page; 0: nothing
- * yet; -ECONNRESET: the connection has ended; -EBADMSG: nonsense.
+ * Receives the other end's message about itself. 1: its context and lock; 2: a request for our
+ * page; 0: nothing yet; -ECONNRESET: the connection has ended; -EBADMSG: nonsense.
  */
 static int hear(struct life *life, int fd, uint64_t *context, int *lock_fd)
 {
@@ -394,7 +395,7 @@ static void name_link(struct life *life, struct life_link *link, uint64_t contex
 {
 	struct life_link *other = ripc__map_get(&life->links, context);
 
-	/* Both have connected: the connection of the lesser incarnation stays. */
+	/* If both have connected, the connection of the lesser incarnation stays. */
 	if (other && other->fd >= 0 && other->ours && life->host.context < context) {
 		lock_drop(life, lock_fd);
 		link_end(life, link);

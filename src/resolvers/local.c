@@ -283,7 +283,7 @@ static int local_publish(void *source, uint64_t id, uint64_t incarnation, enum r
 	struct endpoint *endpoint;
 	int error = endpoint_make(local, id, &endpoint);
 
-	(void)incarnation; /* who answers says it */
+	(void)incarnation; /* the answering process sends its incarnation */
 	if (error)
 		return error;
 	error = endpoint_enter(local, endpoint, bind_as(local, id, endpoint->fd, naming));
@@ -526,8 +526,8 @@ static void ready_fetch(struct local *local)
 }
 
 /*
- * One datagram per readable socket and turn, so that a flood at one ID does not keep the others
- * waiting. What does not count is passed over, a bounded number of times.
+ * One datagram per readable socket and turn: a flood at one ID does not keep the others waiting.
+ * A datagram that does not count is passed over, a bounded number of times.
  */
 static int local_poll(void *source, struct ripc__source_event *event)
 {

@@ -254,7 +254,7 @@ static void interfaces_missing(const char *wanted, char names[128])
 		size_t n = strcspn(wanted, ", ");
 		char name[IF_NAMESIZE + 1];
 
-		/* One that is too long is cut, and nobody's all the same. */
+		/* A name that is too long is cut, and still names no interface. */
 		snprintf(name, sizeof(name), "%.*s", (int)(n < IF_NAMESIZE ? n : IF_NAMESIZE),
 			wanted);
 		if (n && !if_nametoindex(name))
@@ -330,7 +330,7 @@ static int port_try(in_port_t port)
 	return error;
 }
 
-/* What is to be said of the interfaces, where the rest is well. */
+/* Reports on the interfaces, if all else is well. */
 static void say_interfaces(const struct ripc__host *host, int port, char why[256], char remedy[256])
 {
 	bool are_named = host->interfaces && *host->interfaces;
@@ -1015,7 +1015,7 @@ static bool receive(struct multicast *multicast, int fd, struct ripc__source_eve
 	return false;
 }
 
-/* All that there are. Returns how many. */
+/* Collects all open sockets. Returns how many. */
 static uint32_t sockets_of(const struct multicast *multicast, int fds[LISTENERS_MAX + 3])
 {
 	uint32_t n = 0;

@@ -70,7 +70,7 @@ static int entry_add(struct peers *peers, const char *text, in_port_t port)
 	int error;
 
 	snprintf(entry, sizeof(entry), "%s", text);
-	/* What fills the room has been cut, or is longer than any name. */
+	/* An entry that fills the buffer has been cut, or is longer than any name. */
 	if (strlen(entry) == ENTRY_MAX - 1 || is_ipv6(text) || entry_split(entry, &port)) {
 		snprintf(peers->why_not, sizeof(peers->why_not), "peers: \"%.80s\" is %s", text,
 			is_ipv6(text) ? "an IPv6 address; hosts are queried over IPv4 only" :
@@ -137,7 +137,8 @@ static bool has(const struct peers *peers, const struct sockaddr_in *address)
 	return false;
 }
 
-/* There is a free place for each that is missing: newer has no more than there are places. */
+/* Enters the address into a free place. Each missing address has one: newer has no more
+ * addresses than there are places. */
 static void place(struct peers *peers, const struct sockaddr_in *address)
 {
 	uint32_t at = 0;

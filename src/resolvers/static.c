@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The resolver source for where multicast does not pass: hosts named in the configuration
- * (ripc_config.peers, RIPC_PEERS) are asked one by one. This source only asks; the socket on which
- * every context listens for questions is the multicast source's. Of several processes that listen
- * on one host one gets the question: core there asks the host's other processes.
+ * The resolver source for networks that multicast does not pass: hosts named in the
+ * configuration (ripc_config.peers, RIPC_PEERS) are queried one by one. This source only sends
+ * queries; the socket on which every context listens for queries is the multicast source's. If
+ * several processes listen on one host, one of them gets the query: core there queries the
+ * host's other processes.
  *
- * Which one gets it is decided by the kernel there, from the addresses and ports: always the
- * same for one socket of ours, even if that process is stopped. So questions are sent from
- * several sockets in turn, and a question asked again reaches another process.
+ * The kernel there chooses the process, by addresses and ports: always the same for one socket
+ * of ours, even if that process is stopped. Queries are therefore sent from several sockets in
+ * turn, and a repeated query reaches another process.
  *
- * What a name means may change: names are asked for again now and then, by a thread (internal.h).
+ * The addresses of a name may change: a thread resolves the names again now and then
+ * (internal.h).
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -149,7 +151,7 @@ static void renew_later(struct static_source *state)
 	state->due_us = state->names_s ? clock_us() + after_us : UINT64_MAX;
 }
 
-/* What names meant last counts until the name service answers. */
+/* The last addresses of the names count until the name service answers. */
 static void renewal_take(struct static_source *state)
 {
 	const struct ripc__host *host = &state->host;
