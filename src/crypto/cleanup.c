@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The end of libcrypto, which is of the whole process: OPENSSL_cleanup() frees what all users of
- * libcrypto share. A process that exits with a context open still sends and receives meanwhile: the
- * context's thread runs on, and destructors and atexit handlers of the program may use the context.
+ * The end of libcrypto, which concerns the whole process: OPENSSL_cleanup() frees the state that
+ * all users of libcrypto share. A process that exits with a context open still sends and
+ * receives meanwhile: the context's thread runs on, and destructors and atexit handlers of the
+ * program may use the context.
  *
- * Design notes. Where we are the first to use libcrypto it registers no atexit handler, so nothing
- * is cleaned up and contexts work to the end. Where the program was first, or calls
- * OPENSSL_cleanup() itself, a handler of ours runs before anything is freed. It waits for the calls
- * that other threads are in, and all later ones fail. What a context still has of libcrypto then is
- * not freed. State of the process cannot be avoided here, as OPENSSL_atexit() takes no argument.
+ * Design notes. If we are the first to use libcrypto, it registers no atexit handler: nothing is
+ * cleaned up, and contexts work to the end. If the program was first, or calls OPENSSL_cleanup()
+ * itself, a handler of ours runs before anything is freed. The handler waits for the calls that
+ * other threads are in, and all later ones fail. Objects of libcrypto that a context still has
+ * then are not freed. State of the process cannot be avoided here, because OPENSSL_atexit()
+ * takes no argument.
  */
 #include <errno.h>
 #include <openssl/crypto.h>

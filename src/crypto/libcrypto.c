@@ -243,7 +243,7 @@ static int mac_make(struct lib *lib, const uint8_t key[32], const struct iovec *
 	for (uint32_t i = 0; ok && i < n; i++)
 		ok = EVP_MAC_update(lib->mac, in[i].iov_base, in[i].iov_len) == 1;
 	ok = ok && EVP_MAC_final(lib->mac, digest, &len, 32) == 1;
-	/* It has the key until it gets another one. */
+	/* The MAC would keep the key until it gets another one. */
 	return EVP_MAC_init(lib->mac, none, 32, params) == 1 && ok ? 0 : -ENOMEM;
 }
 
