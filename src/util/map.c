@@ -14,7 +14,7 @@
 #include "util/map.h"
 
 #define CAPACITY_MIN  8u
-#define CAPACITY_KEPT 32u /* so small a table is not made smaller, nor freed with its last entry */
+#define CAPACITY_KEPT 32u /* a table of this size is not shrunk, nor freed with its last entry */
 #define CAPACITY_LARGE 1024u
 #define CAPACITY_MAX (1u << 31)
 

@@ -71,7 +71,7 @@ static int switch_read(const struct ripc__option *option, const char *text, bool
 	return 0;
 }
 
-/* Of text as configured. at: where the value goes. */
+/* Reads a value of an option from configured text. at: where the value is written. */
 static int value_read(const struct ripc__option *option, const char *text, void *at,
 		char why[OPTION_WHY])
 {

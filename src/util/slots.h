@@ -36,7 +36,7 @@ static inline void ripc__slots_clear(struct ripc__slots *slots, uint32_t slot)
 	slots->stack[slots->n_free++] = (uint16_t)slot;
 }
 
-/* What is there; NULL: nothing. Any number may be asked for. */
+/* The value of the slot; NULL: none. slot may be any number. */
 static inline void *ripc__slots_get(const struct ripc__slots *slots, uint64_t slot)
 {
 	return slot < slots->n ? slots->values[slot] : NULL;

@@ -13,8 +13,9 @@
 #define RIPC__BLOCK 4096u
 
 /*
- * What len bytes contribute to the sum of their message: they begin with a block, offset bytes
- * behind the beginning of the message, and end with one. Contributions are added, modulo 2^64.
+ * The contribution of len bytes to the sum of their message: they begin with a block, offset
+ * bytes behind the beginning of the message, and end with one. Contributions are added, modulo
+ * 2^64.
  */
 uint64_t ripc__blocksum(const void *data, size_t len, uint64_t offset);
 

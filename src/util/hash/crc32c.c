@@ -498,7 +498,7 @@ WIDE_INLINE uint32_t wide_vectors(uint32_t crc, uint8_t *to, const uint8_t *from
 	return wide_reduce(a);
 }
 
-/* The rest is not run through after the vectors but beside them, and joined. */
+/* The remaining bytes are not processed after the vectors but beside them, and joined. */
 WIDE_INLINE uint32_t wide_run(uint32_t crc, uint8_t *to, const uint8_t *from, size_t len, bool copy)
 {
 	size_t whole = len / VECTOR * VECTOR, rest = len - whole;

@@ -12,8 +12,8 @@ uint32_t ripc__crc32c(uint32_t crc, const void *data, size_t len);
 /* The same, copying data to dest (not overlapping) in the same pass. */
 uint32_t ripc__crc32c_copy(uint32_t crc, void *dest, const void *data, size_t len);
 /*
- * What crc contributes when len more bytes follow: for a = CRC(A), b = CRC(B),
- * CRC(A|B) = ripc__crc32c_shift(a, len(B)) ^ b. Costs some ns per set bit of len.
+ * The contribution of crc when len more bytes follow: for a = CRC(A), b = CRC(B), CRC(A|B) =
+ * ripc__crc32c_shift(a, len(B)) ^ b. Costs some ns per set bit of len.
  */
 uint32_t ripc__crc32c_shift(uint32_t crc, uint64_t len);
 

@@ -43,7 +43,7 @@ bool ripc__is_same_file(int fd, int other);
  * file. Does not block. 0 or a negative errno.
  */
 int ripc__pledge(int fd);
-/* Does another process hold that lock? What cannot be told counts as held. */
+/* Does another process hold that lock? An unknown state counts as held. */
 bool ripc__is_pledged(int fd);
 /* The same with the second byte, which is for another process. */
 int ripc__pledge_second(int fd);

@@ -8,8 +8,8 @@
 #include <stdint.h>
 
 /*
- * What one entry of a page table can map where pages have 4 KiB (x86-64, most arm64); elsewhere
- * large pages are of another size, and nothing is gained by this one, nor lost.
+ * The bytes that one entry of a page table can map where pages have 4 KiB (x86-64, most arm64).
+ * On other machines large pages have another size, and this one neither helps nor harms.
  */
 #define LARGE_PAGE ((size_t)2 << 20)
 

@@ -26,7 +26,7 @@ int ripc__thread_make(pthread_t *thread, void *(*begin)(void *arg), void *arg)
 
 /* ---- mutex ------------------------------------------------------------------------------- */
 
-/* What the lock does when it cannot be had at once, and sleeping. */
+/* The lock's behaviour when it is not free at once, and sleeping. */
 
 #define TRIES  64u /* of some ten to a hundred cycles each */
 #define YIELDS 64u /* of about a microsecond each */
@@ -62,7 +62,7 @@ static void pause_a_little(void)
 #endif
 }
 
-/* Most who have it, have it for less than falling asleep takes. */
+/* Tries for less time than falling asleep takes: most owners hold the lock for less than that. */
 static bool lock_soon(struct ripc__mutex *mutex)
 {
 	for (uint32_t i = 0; i < TRIES; i++) {

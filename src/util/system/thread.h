@@ -13,11 +13,11 @@ int ripc__thread_make(pthread_t *thread, void *(*begin)(void *arg), void *arg);
 /* ---- mutex ------------------------------------------------------------------------------- */
 
 /*
- * A lock of one word, and sleeping until somebody says so (futex(2); the states are those of the
- * second mutex in Drepper, "Futexes are tricky", 2011). Taking and giving it back are a few
- * instructions in place, where pthread's are two calls of 28 each: a short message takes and gives
- * it twice (docs/rationale.md). Of this process only; not for signal handlers; does not recurse.
- * All zero: free.
+ * A lock of one word, and sleeping until another thread ends that (futex(2); the states are
+ * those of the second mutex in Drepper, "Futexes are tricky", 2011). Locking and unlocking are a
+ * few instructions in place, where pthread's are two calls of 28 each: a short message locks and
+ * unlocks twice (docs/rationale.md). Of this process only; not for signal handlers; does not
+ * recurse. All zero: free.
  */
 
 struct ripc__mutex {
@@ -51,7 +51,7 @@ static inline void ripc__mutex_unlock(struct ripc__mutex *mutex)
  */
 void ripc__mutex_give_way(const struct ripc__mutex *mutex);
 
-/* Somebody's sleep that others can end. What it waits for is under the lock. */
+/* The sleep of a thread that others can end. The condition is under the lock. */
 struct ripc__sleep {
 	_Atomic uint32_t ended;
 };
