@@ -379,8 +379,10 @@ static void look_at_digest(struct program *program, const struct filter *filter)
 	add(program, BPF_RET | BPF_K, UINT32_MAX);
 }
 
-/* Passes packets to another address than the group's. Of a v4-mapped address one word is
- * compared. */
+/*
+ * Passes packets to another address than the group's. One word of a v4-mapped address is
+ * compared.
+ */
 static void pass_unicast(struct program *program, const struct in6_addr *group)
 {
 	bool four = IN6_IS_ADDR_V4MAPPED(group);
@@ -455,8 +457,10 @@ void ripc__filter_attach(const struct filter *filter, int fd, const struct in6_a
 
 /* ---- changes ----------------------------------------------------------------------------- */
 
-/* Reports of the kernel about this host's interfaces and addresses: their contents do not
- * matter. */
+/*
+ * Reports of the kernel about this host's interfaces and addresses: their contents do not
+ * matter.
+ */
 
 #define CHANGES_MAX 64u /* reports of the kernel that are read at once */
 

@@ -35,8 +35,10 @@ struct name {
 	uint64_t id, k;
 };
 
-/* The names that were read last; reading takes milliseconds where there are thousands of
- * sockets. */
+/*
+ * The names that were read last; reading takes milliseconds where there are thousands of
+ * sockets.
+ */
 struct names {
 	uid_t uid;
 	struct name *at;

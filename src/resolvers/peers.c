@@ -137,8 +137,10 @@ static bool has(const struct peers *peers, const struct sockaddr_in *address)
 	return false;
 }
 
-/* Enters the address into a free place. Each missing address has one: newer has no more
- * addresses than there are places. */
+/*
+ * Enters the address into a free place. Each missing address has one: newer has no more
+ * addresses than there are places.
+ */
 static void place(struct peers *peers, const struct sockaddr_in *address)
 {
 	uint32_t at = 0;

@@ -352,8 +352,10 @@ int ripc__ofi_mem_open(void *port, void *peer, void *mem, size_t len, bool writa
 		struct ripc__key *key);
 int ripc__ofi_mem_close(void *port, const struct ripc__key *key, enum ripc__closing how,
 		uint64_t cookie);
-/* Decodes a partner's key and an offset for libfabric. -EINVAL: the key is garbled, or not for
- * us. */
+/*
+ * Decodes a partner's key and an offset for libfabric. -EINVAL: the key is garbled, or not for
+ * us.
+ */
 int ripc__ofi_key_parse(const struct ofi_port *port, const struct ripc__key *wire, uint64_t offset,
 		uint64_t *address, uint64_t *key);
 

@@ -19,8 +19,10 @@
 #define STEP_US       100000  /* a longer gap between two looks was not libfabric's work */
 #define EQ_EVERY      1024u   /* of the polls, one looks for errors of the endpoint */
 #define EQ_MOST       256u    /* of these at a look: more than partners make between two */
-/* Those completion statuses of EFA (efa_io_defs.h of the Linux driver) that are about the other
- * end. */
+/*
+ * Those completion statuses of EFA (efa_io_defs.h of the Linux driver) that are about the other
+ * end.
+ */
 #define EFA_REMOTE_FIRST 7  /* bad address */
 #define EFA_REMOTE_LAST  15 /* not reachable; before it: unknown peer, unresponsive, aborted ... */
 

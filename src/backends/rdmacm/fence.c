@@ -108,8 +108,10 @@ static void echo_send(struct rdmacm_conn *conn)
 	if (conn->echoing)
 		return;
 	if (conn->state != RDMACM_READY || echo_post(conn)) {
-		/* A connection that never stood is requested again: the partner has done
-		 * nothing. */
+		/*
+		 * A connection that never stood is requested again: the partner has done
+		 * nothing.
+		 */
 		ripc__rdmacm_conn_break(conn, conn->was_ready ? -ECONNRESET : -EAGAIN);
 		return;
 	}

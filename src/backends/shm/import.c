@@ -442,8 +442,10 @@ static uint64_t claim_after(const struct shm_import *import, uint64_t key)
 	return import->passed ? shm_claim_passed(key) : 0;
 }
 
-/* Other processes that have the memory mapped, and do not read it, must let go of it: its owner
- * waits for them. */
+/*
+ * Other processes that have the memory mapped, and do not read it, must let go of it: its owner
+ * waits for them.
+ */
 static void take_back(struct shm_port *port, struct shm_import *import)
 {
 	import->left = false;

@@ -177,8 +177,10 @@ void ripc__shm_ins_strike(struct shm_port *port)
 	}
 }
 
-/* May the sender still write there? No more messages count than the ring can have held when the
- * link ended. */
+/*
+ * Does the ring of an ended link still count? Its sender may still write there, but no more
+ * messages than the ring can have held when the link ended.
+ */
 bool ripc__shm_in_lasts(const struct shm_in *in)
 {
 	return in->ring.memory && in->ring.head - in->head_at_end < SHM_SLOTS &&

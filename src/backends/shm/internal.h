@@ -629,8 +629,10 @@ void ripc__shm_rearm(struct shm_port *port);
 void ripc__shm_ring_bell(const struct shm_port *port);
 
 /* wait.c */
-/* Threads that one wake-up wakes: every process that may write the word can sleep on it, and
- * consume the wake-up. */
+/*
+ * Threads that one wake-up wakes: every process that may write the word can sleep on it, and
+ * consume the wake-up.
+ */
 #define SHM_SLEEPERS 16
 /* Called by a sender after its datagrams: wakes the receiver if it sleeps. */
 void ripc__shm_rouse(struct shm_out *out);

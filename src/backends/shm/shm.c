@@ -29,8 +29,10 @@ static const char *admitted_text(const struct shm_admission *admission)
 	return "this user (others: option shm.uids or shm.gids, on both sides)";
 }
 
-/* Tries those features of the kernel that a port needs and that work without a name. *lack: the
- * missing one. */
+/*
+ * Tries those features of the kernel that a port needs and that work without a name. *lack: the
+ * missing one.
+ */
 static int try_kernel(const char **lack)
 {
 	void *page;

@@ -486,8 +486,10 @@ static bool is_over_share(struct partner *partner, const struct wire_packet *pac
 	return false;
 }
 
-/* Is it too early to keep the message? Bytes that the sender has written already lie at their
- * destination, and cannot be kept before their turn. */
+/*
+ * Is it too early to keep the message? Bytes that the sender has written already lie at their
+ * destination, and cannot be kept before their turn.
+ */
 static bool is_too_early(const struct partner *partner, const struct wire_packet *packet)
 {
 	return packet->announce.keys == WIRE_KEYS_WRITTEN &&

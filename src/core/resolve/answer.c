@@ -30,8 +30,10 @@ struct relay {
 	uint32_t budget;          /* bytes that the asker may still get */
 };
 
-/* The host that the address proof in the answer is for: a relayed query names the host of its
- * asker, if we may believe it. */
+/*
+ * The host that the address proof in the answer is for: a relayed query names the host of its
+ * asker, if we may believe it.
+ */
 static const uint8_t *asker_host(const struct ripc__resolver *resolver, const struct heard *heard)
 {
 	bool relayed = heard->packet->hops && (int)heard->source == resolver->home;

@@ -244,8 +244,10 @@ void ripc__cache_forget(struct ripc__resolver *resolver, uint64_t id);
 /* Digests: a notice now and then for all that is registered here, or a few where that is much. */
 
 #define ANNOUNCE_US 60000000u /* between the notices of one registration, at most */
-/* A host that is cut off from us is not heard for this long: each of its contexts has missed a
- * digest. */
+/*
+ * A host that is cut off from us is not heard for this long: each of its contexts has missed a
+ * digest.
+ */
 #define SILENT_US   70000000u
 /* A new registration is announced more often for longer than this. */
 #define FRESH_US    75000000u

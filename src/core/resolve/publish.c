@@ -477,8 +477,10 @@ static void publish_done(struct ripc__resolver *resolver, struct publication *pu
 
 /* ---- the exact source -------------------------------------------------------------------- */
 
-/* Publishes at the exact source, which reports in time how this ended, or what it waits for. The
- * timer is for a source that takes too long. */
+/*
+ * Publishes at the exact source, which reports in time how this ended, or what it waits for. The
+ * timer is for a source that takes too long.
+ */
 static void store_try(struct ripc__resolver *resolver, struct publication *publication,
 		enum ripc__naming naming)
 {

@@ -85,8 +85,10 @@ static void announce_send(struct outgoing *outgoing, struct wire_packet *packet,
 	batch->n_iov += tx.n_iov;
 }
 
-/* Adds the return buffers that the reply may be written into, if there is room. Returns the
- * remaining room. */
+/*
+ * Adds the return buffers that the reply may be written into, if there is room. Returns the
+ * remaining room.
+ */
 static uint32_t offer(struct outgoing *outgoing, uint32_t room, struct wire_packet *packet)
 {
 	uint32_t base = ripc__datagram_base(outgoing->service->ctx);
@@ -101,8 +103,10 @@ static uint32_t offer(struct outgoing *outgoing, uint32_t room, struct wire_pack
 	return packet->n_returns ? room - WIRE_RETURNS_LEN(packet->n_returns) : room;
 }
 
-/* The location of the bytes, if they do not arrive in datagrams: the kind, its keys if it has
- * any, and how many bytes the announcement carries. */
+/*
+ * The location of the bytes, if they do not arrive in datagrams: the kind, its keys if it has
+ * any, and how many bytes the announcement carries.
+ */
 struct location {
 	uint32_t what; /* enum wire_keys, or 0 */
 	uint32_t carried;

@@ -75,7 +75,7 @@ void ripc__news(struct store *store, struct news *news, const struct ripc__sourc
 	list_append(&store->news, &news->node);
 }
 
-/* All may read; with a credential, only its owners may do anything else. */
+/* Everybody may read; with a credential, only its owners may do anything else. */
 void ripc__acl_init(struct store *store)
 {
 	store->owned[0] = (struct ACL){ZOO_PERM_ALL, {(char *)"auth", (char *)""}};
@@ -95,8 +95,10 @@ static void parent_made(int rc, const char *value, const void *data)
 		store->shelves_refused = true;
 }
 
-/* The client that makes the node above all shelves makes these, too: most others find them
- * there. */
+/*
+ * The client that makes the node above all shelves makes these, too: most others find them
+ * there.
+ */
 static void top_made(int rc, const char *value, const void *data)
 {
 	struct request *request = (void *)(uintptr_t)data;

@@ -16,7 +16,7 @@ int ripc__thread_make(pthread_t *thread, void *(*begin)(void *arg), void *arg);
  * A lock of one word, and sleeping until another thread ends that (futex(2); the states are
  * those of the second mutex in Drepper, "Futexes are tricky", 2011). Locking and unlocking are a
  * few instructions in place, where pthread's are two calls of 28 each: a short message locks and
- * unlocks twice (docs/rationale.md). Of this process only; not for signal handlers; does not
+ * unlocks twice (docs/rationale.md). Works in this process only; not for signal handlers; does not
  * recurse. All zero: free.
  */
 
