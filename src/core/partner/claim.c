@@ -30,14 +30,15 @@
 #include "util/list.h"
 #include "util/timers.h"
 
-#define CLAIMANTS_MAX  16u /* of one incarnation; beyond these only who the resolver has named */
+#define CLAIMANTS_MAX  16u /* of one incarnation; beyond these, only partners that the resolver
+                              has named */
 #define HOST_CLAIMS    4u  /* of these from one host */
-#define ASKERS_MAX     64u /* answers to so many questions find who asked */
+#define ASKERS_MAX     64u /* requests whose askers are remembered until the reply */
 #define ECHO_AGAIN_US  10000u
 #define ECHO_SLOWEST_US 320000u
-#define ECHOES_FIRST   4u  /* after so many the resolver is asked again where it lives */
+#define ECHOES_FIRST   4u  /* after so many the resolver is queried again for its address */
 
-/* A claimant that is asked for where the resolver says that it lives. */
+/* A claimant whose claim is verified at the address that the resolver has given. */
 struct proving {
 	struct ripc__timer timer;
 	struct partner *partner;
@@ -45,7 +46,7 @@ struct proving {
 	uint32_t wait_us, n_asked;
 };
 
-/* Return buffers that were lent by one that has only claimed its ID. */
+/* Return buffers that were posted by a partner that has only claimed its ID. */
 struct asker {
 	uint64_t lends, token_in;
 };
@@ -93,7 +94,7 @@ static bool is_established(const struct partner *partner)
 		ctx->now_us - partner->used_us < ripc__silence_us(ctx);
 }
 
-/* Does the resolver say that the claimant lives where the hello came from? Nobody is asked. */
+/* Does the resolver's record have the claimant at the address of the hello? Sends no query. */
 static bool is_recorded(struct ripc_context *ctx, struct device *device,
 		const struct wire_packet *packet, const struct ripc__addr *from)
 {
@@ -160,9 +161,9 @@ enum claim ripc__claim_find(struct ripc_service *service, struct device *device,
 	if (*found)
 		return here ? CLAIM_SAME : CLAIM_CROSSED;
 	/*
-	 * One address cannot claim two things at once, nor be what is known to be elsewhere.
-	 * A hello with a token that its partner has replaced was under way for long: the
-	 * partner that has moved since knows which of its messages have come.
+	 * One address cannot claim two things at once, nor be a partner that is known to be at
+	 * another address. A hello with a token that its partner has replaced was under way for
+	 * long: the partner that has moved since knows which of its messages have arrived.
 	 */
 	if (is_taken || is_late)
 		return CLAIM_REFUSED;
@@ -227,7 +228,10 @@ static void echoes_send(struct partner *partner, const struct ripc__answer *answ
 	}
 }
 
-/* Where it lives may have changed: asked anew, the answer goes to ripc__claim_answered(). */
+/*
+ * The partner's address may have changed: queries it again. ripc__claim_answered() gets the
+ * answer.
+ */
 static void ask_again(struct partner *partner)
 {
 	struct ripc_context *ctx = partner->service->ctx;
@@ -329,7 +333,7 @@ bool ripc__claim_denied(struct partner *partner)
 	return true;
 }
 
-/* Another one that says the same and lives where the resolver says. */
+/* Is the answer about another partner with the same claim, at the resolver's address? */
 static bool is_another(struct partner *partner, const struct ripc__answer *answer)
 {
 	struct partner *named = ripc__claim_named(partner->service, partner->id, answer);
@@ -341,14 +345,20 @@ static bool is_another(struct partner *partner, const struct ripc__answer *answe
 void ripc__claim_answered(struct partner *partner, int status, const struct ripc__answer *answer)
 {
 	partner->suspect = false;
-	/* Nobody else has the ID: one that is known is the best there is, if it is reached. */
+	/*
+	 * No owner of the ID was found: a partner that is known is the best choice, if it is
+	 * reached.
+	 */
 	if (status == -ENOENT && partner->resolved && ripc__route_is_lost(partner))
 		ripc__partner_unmake_current(partner);
 	else if (status == -ENOENT && !partner->resolved)
 		pass_by(partner);
 	if (status)
 		return;
-	/* If not, it may live on, as a rival that has not yet given way: what it says counts. */
+	/*
+	 * If not, the partner may live on, as a rival that has not yet given way: its packets
+	 * count.
+	 */
 	if (answer->record.incarnation == partner->incarnation &&
 			answer->record.context == partner->peer->context &&
 			!is_another(partner, answer))
@@ -362,7 +372,7 @@ bool ripc__claim_may_ask(struct ripc_context *ctx)
 	return ripc__bucket_take(&ctx->partners.rechecks, ctx->now_us);
 }
 
-/* Once for each claimant. */
+/* A query to all is allowed once for each claimant. */
 static bool may_ask_all(struct partner *partner)
 {
 	if (partner->resolved)
@@ -374,8 +384,9 @@ static bool may_ask_all(struct partner *partner)
 }
 
 /*
- * A claimant's host is asked about it. Where something is known of the ID, more than the claimant
- * is asked: its host may say what it likes; and if another one had the ID, whether it still does.
+ * Queries the claimant's host about it. If something is known of the ID, other hosts are
+ * queried, too: the claimant's host may lie; and if another partner had the ID, it may have it
+ * still.
  */
 static int look_up(struct partner *partner, const struct ripc__answer **answer)
 {

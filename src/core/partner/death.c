@@ -37,29 +37,31 @@
 /* ---- hint -------------------------------------------------------------------------------- */
 
 /*
- * A hint says that a peer has ended, and may be forged: the peer is asked, eight times, and only
- * its silence counts. At a loss of 25 % in both directions a living peer is silent once in 500
- * times; with three times it was once in 10.
+ * A failure hint says that a peer has ended, and may be forged: the peer is queried, eight
+ * times, and only a missing response counts. At a loss of 25 % in both directions a living peer
+ * does not respond once in 500 times; with three queries it was once in 10.
  *
- * A network's hint quotes the packet that it is about, and is heeded only if that packet has a
+ * A network's hint quotes the packet that it is about, and counts only if that packet has a
  * token. Only the partner, we, and the path between know tokens: a forger that cannot read our
  * packets casts no doubt on a partner, which may just be stopped for a while. A quote that ends
- * before the token shows nothing, and so is no hint. A sealed network has looked at the index and
- * the counter instead, which are as hard to guess.
+ * before the token shows nothing, and is therefore no hint. A sealed network has compared the
+ * index and the counter instead, which are as hard to guess.
  *
- * A partner's host is asked for a hint where the network gives none: Linux sends one ICMP message a
- * second to a destination, and others drop them all. Any process there knows from its kernel
- * whether the partner's name is bound (resolve/lookup.c). One context is asked for once, whatever
- * services of it are waited for, and ever more seldom while it is silent.
+ * If the network gives no hint, the partner's host is queried for one: Linux sends one ICMP
+ * message a second to a destination, and other systems drop them all. Any process there knows
+ * from its kernel whether the partner's name is bound (resolve/lookup.c). One query is sent for
+ * a context, however many of its services are awaited, and the queries become rarer while it
+ * does not respond.
  *
- * Design notes. An inquiry goes on to its end though the peer answers: so that hints in numbers
- * make us ask no more often. After an inquiry that ends in silence the peer's partners are lost as
- * after GONE, but since when they have been gone is not known: what was wholly sent is UNKNOWN. A
- * peer that lives nevertheless comes back like any partner that was taken for gone by mistake.
+ * Design notes. An inquiry goes on to its end even if the peer answers: many hints therefore
+ * cause no more queries. After an inquiry without a response, the peer's partners are lost as
+ * after GONE, but the time of their end is not known: the outcome of messages that were wholly
+ * sent is UNKNOWN. A peer that lives nevertheless comes back like any partner that was taken for
+ * gone by mistake.
  */
 
 #define ASKED          8u
-#define HOST_AGAIN_US  400000u /* until a host that is silent, too, is asked again, at first */
+#define HOST_AGAIN_US  400000u /* until a host without response is queried again, at first */
 #define INQUIRIES_MAX  1024u
 
 struct inquiry {
@@ -158,7 +160,7 @@ static void end_lost(struct ripc_context *ctx)
 	}
 }
 
-/* A context that was itself stopped meanwhile could hear nothing: it asks once more. */
+/* If this context was itself stopped meanwhile, it could receive nothing, and queries once more. */
 static void fire(void *owner, struct ripc__timer *timer)
 {
 	struct ripc_context *ctx = owner;
@@ -269,7 +271,7 @@ void ripc__hint_absent(void *arg, const struct ripc__presence *presence)
 		inquire(ctx, peer);
 }
 
-/* Was its host asked about this context so lately that it is not asked again? */
+/* Was the peer's host queried about this context so lately that no query is sent? */
 static bool host_is_asked(const struct peer *peer, uint32_t now, uint64_t silent_us)
 {
 	uint64_t gap_us = silent_us / 2 > HOST_AGAIN_US ? silent_us / 2 : HOST_AGAIN_US;
@@ -277,7 +279,10 @@ static bool host_is_asked(const struct peer *peer, uint32_t now, uint64_t silent
 	return peer->host_asked && now - peer->host_asked < gap_us >> 10;
 }
 
-/* As its record says. A search forgets that (roam.c): its route still leads there. */
+/*
+ * The host in the partner's record. After a search (roam.c) there is no record, and the host
+ * that the route leads to counts.
+ */
 static bool host_of(const struct partner *partner, uint8_t host[16])
 {
 	struct ripc_context *ctx = partner->service->ctx;
@@ -287,7 +292,7 @@ static bool host_of(const struct partner *partner, uint8_t host[16])
 
 	if (answer && answer->record.incarnation == partner->incarnation) {
 		memcpy(host, answer->host, sizeof(answer->host));
-		/* The kernel reports the end of partners on this host (death.c). */
+		/* The kernel reports the end of partners on this host. */
 		return !answer->local;
 	}
 	if (!partner->resolved || !device->ops->route.where)
@@ -358,7 +363,7 @@ void ripc__inquiry_end(struct ripc_context *ctx, struct peer *peer)
 #define SOON_US   5000u
 #define LOOK_US   50000u
 #define GOODBYES_MAX 1024u
-#define GOODBYES_AGAIN 2 /* where one packet in 100 is lost, all three are in 10^6 */
+#define GOODBYES_AGAIN 2 /* at a loss of 1 %, all three are lost once in 10^6 */
 #define ASKS_AGAIN_US BACK_OFF_MAX_US /* a partner that lacks an answer asks again within this */
 #define DOUBT_US  (BACK_OFF_MAX_US + 4 * LOOK_US) /* longer than between two repetitions */
 
@@ -543,8 +548,8 @@ static struct wire_ack last_words(const struct partner *partner)
 }
 
 /*
- * A partner that repeats a message because its answer got lost finds nobody here any more. So a
- * partner that may lack an answer is told twice more.
+ * A partner that repeats a message because its answer got lost finds no service here any more. A
+ * partner that may lack an answer is therefore notified twice more.
  */
 static int times_of(const struct partner *partner)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The end of others' contexts, where there is proof of it (death.c). */
+/* The end of other contexts, if there is proof of it (death.c). */
 #ifndef RIPC_DEATH_H
 #define RIPC_DEATH_H
 
@@ -39,27 +39,28 @@ struct death {
 int ripc__death_open(struct ripc_context *ctx);
 /* ripc__host.gone. */
 void ripc__death_told(void *arg, uint64_t context);
-/* A partner is silent: for a while the sources look whether its context has ended. */
+/* A partner does not respond: for a while the sources poll whether its context has ended. */
 void ripc__death_doubt(struct ripc_context *ctx);
-/* A peer for this context was made: the context's end, unless it came before, will be told. */
+/* A peer of this context was made: the context's end will be reported, unless it came before. */
 void ripc__death_watch(struct ripc_context *ctx, uint64_t context);
 /*
  * The resolver's answer (status 0) about a partner's ID may come from a context that has ended
- * meanwhile: then the resolver is asked again. Returns the status, as ripc__resolver_lookup() does.
+ * meanwhile: then the resolver is queried again. Returns the status, as ripc__resolver_lookup()
+ * does.
  */
 int ripc__death_reask(const struct partner *partner, int status,
 		const struct ripc__answer **answer);
 /* Was this incarnation a partner that has said that it closes, or that has ended? */
 bool ripc__death_is_known(const struct ripc_service *service, uint64_t incarnation);
 /*
- * The local service of this partner closes: the partner is told so, once, if it is among the
+ * The local service of this partner closes: the partner is notified, once, if it is among the
  * partners that were used last.
  */
 void ripc__goodbye(struct partner *partner);
 
 /* ---- hint -------------------------------------------------------------------------------- */
 
-/* The end of others' contexts, of which there is only a hint (death.c). */
+/* The end of other contexts, of which there is only a failure hint (death.c). */
 
 #define HINT_TIMERS 1u /* timers that every context has as long as it lives */
 
@@ -71,15 +72,15 @@ struct hints {
 
 /* -ENOMEM. */
 int ripc__hints_open(struct ripc_context *ctx);
-/* A network reports that nobody listens at an address where a packet of ours went. */
+/* A network reports that no socket listens at an address that a packet of ours was sent to. */
 void ripc__hint(struct ripc_context *ctx, struct device *device, const struct ripc__event *event);
-/* A packet says that the partner's ID has another holder now. */
+/* A packet says that the partner's ID has another owner now. */
 void ripc__hint_replaced(const struct partner *partner);
 /* ripc__resolver_owner.absent. */
 void ripc__hint_absent(void *arg, const struct ripc__presence *presence);
 /*
- * A partner that owes us something has said nothing for so long: its host is asked about it, if
- * that is long enough. The second: it has not answered ripc__partner_sound(), if that is so.
+ * A partner that owes us something has not responded for silent_us. If that is long enough, its
+ * host is queried about it. The second: does the same if ripc__partner_sound() was not answered.
  */
 void ripc__hint_silent(const struct partner *partner, uint64_t silent_us);
 void ripc__hint_unanswered(const struct partner *partner);

@@ -19,9 +19,9 @@
 #include "util/slots.h"
 
 #define NEWS_US      1000u /* reading costs a few system calls: not read more often */
-#define SILENT_US    1000000u /* a member beside another of its ID that was heard since lives */
+#define SILENT_US    1000000u /* a rival is taken to live if it was heard within this time */
 
-/* With keys: one that is known, but whose last handshake has failed, begins another. */
+/* With keys: a known peer whose last handshake has failed begins another. */
 static int peer_open_again(struct ripc_context *ctx, struct peer *peer)
 {
 	int error;
@@ -33,7 +33,7 @@ static int peer_open_again(struct ripc_context *ctx, struct peer *peer)
 	return peer->opening ? 0 : error;
 }
 
-/* The peer of who answered; with keys, only if both ends may do what this is for. */
+/* Finds the peer that answered; with keys, only if both ends have the rights that are needed. */
 static int peer_find(const struct partner *partner, const struct ripc__answer *answer,
 		struct peer **peer)
 {
@@ -75,7 +75,7 @@ static int partner_found(struct partner *partner, const struct ripc__answer *ans
 	return 0;
 }
 
-/* The resolver names one that was taken for dead: it begins anew, but for its numbers. */
+/* The resolver names a partner that was taken for dead: it begins anew, except for its numbers. */
 static int dead_found(struct partner *partner, const struct ripc__answer *answer)
 {
 	struct peer *peer;
@@ -93,8 +93,9 @@ static int dead_found(struct partner *partner, const struct ripc__answer *answer
 }
 
 /*
- * The resolver's answer makes a partner of what was only an ID, or names one that we know, as it
- * has spoken to us before we asked: it may have to show yet that it lives there.
+ * Turns an ID into a partner, by the resolver's answer, or finds a partner that is known
+ * already, because it has sent to us before we looked for it: such a partner may still have to
+ * show that it lives there.
  */
 static int partner_find(struct partner **partner, const struct ripc__answer *answer)
 {
@@ -118,7 +119,7 @@ static int partner_find(struct partner **partner, const struct ripc__answer *ans
 	return 0;
 }
 
-/* The ID of the partner, of which only the ID was known, has no holder. */
+/* No owner was found for a partner that was only an ID so far. */
 static void sends_lost(struct partner *partner, int status, uint64_t gone_us)
 {
 	ripc__outgoing_lost(partner, status, gone_us);
@@ -140,7 +141,7 @@ static void resolving_answered(struct partner *partner, int status,
 	ripc__partner_ready(partner, false);
 }
 
-/* An answer for a partner of whom we heard that it moved, or only by its own hello. */
+/* An answer about a partner that may have moved, or that is known only by its own hello. */
 static void suspect_resolved(struct partner *partner, int status,
 		const struct ripc__answer *answer)
 {
@@ -235,10 +236,11 @@ static int news_read(struct ripc_context *ctx)
 }
 
 /*
- * A service that registers an ID says so, but its notice may not have been read when a call needs
- * the holder of the ID. So news are read before a call fails because nobody had the ID a moment
- * ago, and before a call goes to a partner that was not used for a while: the partner may have been
- * started anew. Only for calls of the application, since what is read can end partners and sends.
+ * A service that registers an ID sends a notice, which may not have been read when a call needs
+ * the owner of the ID. News are therefore read before a call fails because the ID had no owner a
+ * moment ago, and before a call sends to a partner that was not used for a while: the partner
+ * may have been started anew. Only for calls of the application, because news can end partners
+ * and sends.
  */
 RIPC__RARE int ripc__find_for_call(struct ripc_service *service, uint64_t id,
 		struct partner **partner)
@@ -303,7 +305,7 @@ static int rival_found(struct ripc_service *service, const struct ripc__answer *
 	*partner_out = partner;
 	if (partner && partner->dead)
 		return dead_found(partner, answer);
-	if (partner) { /* which has only claimed to be that */
+	if (partner) { /* the partner has only claimed to be this one */
 		ripc__claim_judge(partner, answer);
 		return partner->resolved ? 0 : -EAGAIN;
 	}

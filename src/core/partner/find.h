@@ -24,38 +24,42 @@ void ripc__partner_resolved(struct ripc_context *ctx, uint64_t id, int status,
 		const struct ripc__answer *answer);
 
 /*
- * The resolver asks for the ID again, even if no service had it a moment ago. Outside calls: news
- * are not read.
+ * Has the resolver query the ID again, even if no service had it a moment ago. Outside calls:
+ * news are not read.
  */
 int ripc__find_again(struct ripc_service *service, uint64_t id, struct partner **partner);
 
 /*
- * As ripc__find_again(), for a message to a member of a group. The ID may mean another incarnation:
- * the member has gone, or both live, and then each is a partner. -EINPROGRESS: it is not known yet
- * where the member is; -EAGAIN: nor was it for a while; -ENOENT: there is no such member.
+ * As ripc__find_again(), for a message to a member of a group. The ID may belong to another
+ * incarnation: the member has gone, or both live, and then each is a partner. -EINPROGRESS: the
+ * member's address is not known yet; -EAGAIN: it could not be found for a while; -ENOENT: there
+ * is no such member.
  */
 int ripc__find_member(struct ripc_service *service, uint64_t group,
 		const struct ripc__member *member, struct partner **partner);
-/* The same, if it is known already; nothing is looked up. NULL: it is not. */
+/* The same, if the partner is known already; nothing is looked up. NULL: it is not known. */
 struct partner *ripc__find_known_member(const struct ripc_service *service,
 		const struct ripc__member *member);
-/* Does the member's ID mean another incarnation, as far as is known? */
+/* Does the member's ID belong to another incarnation, as far as is known? */
 bool ripc__find_is_rivalled(const struct ripc_service *service, const struct ripc__member *member);
 
 /*
- * The partner whose messages have this handle (ripc_msg.from_handle), which may have only claimed
- * its ID. NULL: the service has no such partner, or not any more. A handle is never used twice: of
- * a partner that was lost, or of which another token came, earlier ones are of no use.
+ * The partner whose messages have this handle (ripc_msg.from_handle), which may have only
+ * claimed its ID. NULL: the service has no such partner any more. A handle is never used twice:
+ * after a partner is lost, or has sent another token, its earlier handles are invalid.
  */
 struct partner *ripc__find_sender(const struct ripc_service *service, uint64_t handle);
 
-/* A message waits until until_us for this partner without peer: so long the resolver asks. */
+/*
+ * A message waits until until_us for this partner without peer: the resolver sends queries until
+ * then.
+ */
 void ripc__find_until(const struct partner *partner, uint64_t until_us);
 
 /*
- * A message is sent to the partner. One that nobody else can find, and that is sent to by its
- * handle, is forgotten all the same when it has been silent for long: it may have come back as
- * another partner, beside which it takes room.
+ * A message is sent to the partner. If the partner can only be found by its handle, and has not
+ * responded for long, it is forgotten nevertheless: it may have come back as another partner,
+ * and would take room beside that.
  */
 static inline void ripc__partner_use(struct partner *partner, const struct ripc_send *request)
 {
@@ -63,7 +67,7 @@ static inline void ripc__partner_use(struct partner *partner, const struct ripc_
 		ripc__partner_touch(partner);
 }
 
-/* Does the partner's ID mean this partner? False also while that is not known. */
+/* Is this partner the owner of its ID? False also while that is not known. */
 static inline bool ripc__partner_settled(struct partner *partner)
 {
 	if (!partner->peer || (partner->resolved && !partner->suspect))
@@ -71,7 +75,7 @@ static inline bool ripc__partner_settled(struct partner *partner)
 	return ripc__claim_settled(partner);
 }
 
-/* As ripc__find_for_call, and faster where the ID still means the service's most recent partner. */
+/* As ripc__find_for_call, and faster if the service's most recent partner still owns the ID. */
 static inline int ripc__partner_for_call(struct ripc_service *service, uint64_t id,
 		struct partner **partner_out)
 {
@@ -86,8 +90,8 @@ static inline int ripc__partner_for_call(struct ripc_service *service, uint64_t 
 }
 
 /*
- * As ripc__partner_for_call, for a long message, which can wait: the resolver asks for the ID
- * again, even if no service had it a moment ago.
+ * As ripc__partner_for_call, for a long message, which can wait: the resolver sends queries for
+ * the ID again, even if no service had it a moment ago.
  */
 static inline int ripc__find_for_long(struct ripc_service *service, uint64_t id,
 		struct partner **partner)

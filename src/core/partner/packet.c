@@ -122,7 +122,7 @@ void ripc__stranger_send(struct ripc_context *ctx, struct device *device,
 	error = device->ops->route.open(device->port, route, to);
 	if (error && error != -EINPROGRESS)
 		return;
-	/* While the way is looked for the backend may keep this one. */
+	/* While the path is resolved, the backend may keep this datagram. */
 	if (device->ops->datagrams.send(device->port, route, &tx, 1) == 1)
 		ctx->stats.datagrams_sent++;
 	device->ops->route.close(device->port, route);

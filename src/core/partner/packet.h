@@ -25,15 +25,16 @@ void ripc__partner_header(struct partner *partner, struct wire_packet *packet, u
 void ripc__partner_header_bare(struct partner *partner, struct wire_packet *packet, uint8_t type);
 /* Encodes, seals and sends a packet without payload to a partner. */
 int ripc__partner_send(struct partner *partner, struct wire_packet *packet);
-/* Asks a partner whether it is there. Any packet of the partner answers that. */
+/* Sends a query whether the partner is there. Any packet of the partner answers it. */
 void ripc__partner_sound(struct partner *partner);
 /*
- * Sends to an address to which no proven route leads: an answer to a stranger, or a proof that is
- * asked for or given. received_len: bytes of the packet that this answers; no more bytes are sent.
+ * Sends to an address to which no proven route leads: an answer to a stranger, or an address
+ * token that is requested or sent. received_len: bytes of the packet that this answers; no more
+ * bytes are sent.
  */
 void ripc__stranger_send(struct ripc_context *ctx, struct device *device,
 		const struct ripc__addr *to, struct wire_packet *packet, uint32_t received_len);
-/* An ack is due: it goes with the next packet, or by itself before a thread sleeps. */
+/* An ack is due: the next packet carries it, or it is sent alone before a thread sleeps. */
 void ripc__ack_queue(struct partner *partner, uint64_t number, int status);
 void ripc__acks_flush(struct ripc_context *ctx);
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The state of partners, and how it changes. partner.c makes and forgets partners. */
+/*
+ * Partners: wrong tokens, tokens and numbers, the state of partners, shares of resources, room
+ * for partners, and how partners are made and forgotten.
+ */
 #include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -36,12 +39,12 @@
 
 /* ---- guess ------------------------------------------------------------------------------- */
 
-/* See guess.h. State is bounded: addresses whose hashes meet share a bucket. */
+/* See partners.h. State is bounded: addresses whose hashes meet share a bucket. */
 
 #define GUESS_US  (1000000u / GUESSES_MOST)
 #define BUCKET_US (GUESSES_MOST * GUESS_US)
 
-/* Each network of a host by itself, so that one user's guesses over one are no harm to others. */
+/* Each network of a host counts separately: a user's guesses over one do no harm over others. */
 static uint32_t place_of(const struct ripc_context *ctx, const struct device *device,
 		const struct ripc__addr *from)
 {
@@ -73,7 +76,7 @@ bool ripc__guess_is_tried(const struct ripc_context *ctx, const struct device *d
 
 /* ---- token ------------------------------------------------------------------------------- */
 
-/* See partner.h. There are at most RIPC_SLOTS_MAX slots, so that their numbers have 16 bits. */
+/* See partner.h. There are at most RIPC_SLOTS_MAX slots, hence their numbers have 16 bits. */
 
 static int token_give(struct partner *partner)
 {
@@ -89,7 +92,10 @@ static int token_give(struct partner *partner)
 	return 0;
 }
 
-/* A number that no earlier handle of the context had. Another context counts from elsewhere. */
+/*
+ * Draws a number that no earlier handle of the context had. Each context begins at another
+ * number.
+ */
 static void handle_draw(struct partner *partner)
 {
 	struct ripc_context *ctx = partner->service->ctx;
@@ -99,7 +105,7 @@ static void handle_draw(struct partner *partner)
 	while (!partner->handle);
 }
 
-/* Gives the partner its token_in; takes it back: packets with that token count no more. */
+/* Revokes token_in: packets with that token count no more. */
 static void token_take_back(struct partner *partner)
 {
 	ripc__slots_clear(&partner->service->ctx->partners.slots,
@@ -220,7 +226,7 @@ static void longs_join(struct longs *to, struct longs *from)
 	from->reasons = NULL;
 }
 
-/* No message of one that is dead is under way. */
+/* No message of a dead partner is under way. */
 static void replies_join(struct partner *to, struct partner *from)
 {
 	if (to->replies && from->replies) {
@@ -236,7 +242,7 @@ static void replies_join(struct partner *to, struct partner *from)
 	}
 }
 
-/* A dead one that gave us the same token: the same partner, before it was taken for gone. */
+/* A dead partner that gave us the same token: the same partner, before it was taken for gone. */
 static struct partner *predecessor(struct partner *partner)
 {
 	struct ripc_context *ctx = partner->service->ctx;
@@ -271,7 +277,7 @@ void ripc__pair_inherit(struct partner *partner)
 	if (partner->in_passed < other->in_passed)
 		partner->in_passed = other->in_passed;
 	ripc__heard_move(other, partner);
-	other->token_own = 0; /* no hello is taken for one of it any more */
+	other->token_own = 0; /* no hello counts as the other's any more */
 }
 
 static void pair_remove(struct partner *partner)
@@ -288,7 +294,7 @@ static void pair_remove(struct partner *partner)
 	if (place == UINT32_MAX)
 		return;
 	ripc__map_remove(&ctx->partners.by_pair, pair_key(ctx, local, remote, n - 1));
-	/* The last one fills the gap. */
+	/* The last entry fills the gap. */
 	if (last != partner)
 		ripc__map_replace(&ctx->partners.by_pair, pair_key(ctx, local, remote, place),
 			last);
@@ -378,7 +384,7 @@ struct ripc_service *ripc__partners_of(struct ripc_context *ctx, uint64_t id)
 	return first;
 }
 
-/* The partner is whom its ID means from now on. */
+/* Makes the partner the owner of its ID. */
 int ripc__partner_make_current(struct partner *partner)
 {
 	struct ripc_context *ctx = partner->service->ctx;
@@ -479,13 +485,13 @@ void ripc__partner_revive(struct partner *partner)
 void ripc__partner_aborted(struct partner *partner)
 {
 	if (!ripc__has_outgoing(partner) && !partner->held)
-		return; /* nothing is told twice */
+		return; /* nothing is reported twice */
 	ripc__log(partner->service->ctx, RIPC_LOG_WARN, "service %016llx speaks another version of "
 		"the protocol: sends to it fail", (unsigned long long)partner->id);
 	ripc__sends_fail(partner, -EPROTONOSUPPORT);
 }
 
-/* A partner that is asked again and again refuses each time; the log is told seldom. */
+/* A partner refuses each repeated packet; the log reports that seldom. */
 static void say_refused(const struct partner *partner)
 {
 	struct ripc_context *ctx = partner->service->ctx;
@@ -596,8 +602,8 @@ void ripc__shares_set(struct ripc_context *ctx)
 /* ---- crowd ------------------------------------------------------------------------------- */
 
 /*
- * For want of room an idle partner is forgotten sooner than after PARTNER_IDLE_US, but not sooner
- * than this: a sender repeats what is PARTNER_IDLE_US / 2 old.
+ * For want of room an idle partner is forgotten sooner than after PARTNER_IDLE_US, but not
+ * sooner than this: a sender repeats messages until they are PARTNER_IDLE_US / 2 old.
  */
 #define PARTNER_KEEP_US    40000000u
 #define PARTNERS_ACCEPTED  (PARTNERS_MAX / 4 * 3) /* partners that we look for have the others */
@@ -606,7 +612,7 @@ void ripc__shares_set(struct ripc_context *ctx)
 #define HOST_FEW     8u  /* a host that holds fewer may have one of the last places */
 #define PLACES_LAST  (PARTNERS_MAX / 16)
 
-/* Does nothing wait for it, or on it? */
+/* Does nothing wait for the partner, or on it? */
 static bool is_idle(const struct partner *partner)
 {
 	return partner->peer && !ripc__has_outgoing(partner) && !partner->held &&
@@ -620,7 +626,7 @@ static bool has_states(const struct longs *longs, uint64_t first)
 	return longs->in_delivered || longs->in_refused || longs->in_oldest > first;
 }
 
-/* Would a message that it has sent be taken for a new one, were it forgotten? */
+/* If the partner were forgotten, would a message of it be taken for a new one? */
 static bool has_memory(const struct partner *partner)
 {
 	return partner->dead || partner->shorts_in.top ||
@@ -654,7 +660,7 @@ static bool forget_one(struct ripc_context *ctx, const struct host *host)
 	return false;
 }
 
-/* Forgets the oldest on trial. */
+/* Forgets the oldest partner on trial. */
 static bool forget_on_trial(struct ripc_context *ctx)
 {
 	uint32_t looks = 0;
@@ -697,7 +703,7 @@ static enum place crowd_place(struct ripc_context *ctx, const struct ripc__addr 
 	return PLACE_NONE;
 }
 
-/* Nothing that it says is acknowledged before it is proven. */
+/* Puts the partner on trial: none of its messages is acknowledged before it is proven. */
 static void crowd_try(struct partner *partner)
 {
 	partner->on_trial = true;
@@ -716,18 +722,19 @@ void ripc__crowd_proven(struct partner *partner)
 /*
  * Partners: how they come to be, move, and are forgotten.
  *
- * Design notes. State for a stranger is made only for a packet with a valid address proof, and
- * is kept longer (PARTNER_IDLE_US) than any proof holds (2 * PROOF_PERIOD_US): so a late first
- * packet either finds the state it once made, with its memory of numbers, or has no valid proof
- * any more. A token dies with the state: a late packet cannot bring it back. A partner that is
- * gone stays for as long, dead: what it sent before and arrives late has no effect. A proof says
- * who lives at an address, not that what is said there is true: what a hello claims is kept
- * apart from what others claim, and the resolver is asked before it is relied on for long.
+ * Design notes. State for a stranger is made only for a packet with a valid address token, and
+ * is kept longer (PARTNER_IDLE_US) than any address token holds (2 * PROOF_PERIOD_US). A late
+ * first packet therefore either finds the state it once made, with its memory of numbers, or has
+ * no valid address token any more. A partner's token dies with the state: a late packet cannot
+ * bring it back. A partner that is gone stays for as long, dead: its packets that arrive late
+ * have no effect. An address token proves who lives at an address, not that its packets are
+ * true: the claim of a hello is kept apart from the claims of others, and the resolver is
+ * queried before the claim is relied on for long.
  */
 
-#define CLAIMED_US   1000000u /* a partner heard so lately is seldom doubted for a claim */
+#define CLAIMED_US   1000000u /* a partner heard within this time is seldom doubted for a claim */
 
-/* Its numbers are those after before. */
+/* Begins the row's numbers after before. */
 static void row_begin(const struct ripc_service *service, struct longs *longs, uint64_t before)
 {
 	longs->next = before + service->numbers + 1;
@@ -849,7 +856,7 @@ void ripc__partner_free(struct partner *partner)
 	partner_free_alone(partner);
 }
 
-/* The partner goes to another peer: its unread messages and its streams count there. */
+/* Moves the shares of unread messages and streams, because the partner gets another peer. */
 static void shares_release(struct partner *partner)
 {
 	ripc__unread_release(partner);
@@ -876,7 +883,10 @@ void ripc__partner_to_peer(struct partner *partner, struct peer *peer)
 	(void)ripc__rights_judge(partner);
 }
 
-/* Another one claims its ID: is it still there? Asked for now and then, or after a silence. */
+/*
+ * Another partner claims this one's ID: is this one still there? Queried now and then, or if it
+ * does not respond.
+ */
 static void doubt(struct partner *partner)
 {
 	struct ripc_context *ctx = partner->service->ctx;
@@ -941,7 +951,7 @@ void ripc__partner_lost(struct partner *partner, int status, uint64_t gone_us)
 	messages_lost(partner, status, gone_us);
 }
 
-/* The slot just taken back is free, so that this cannot fail. */
+/* The slot was just released, hence this cannot fail. */
 void ripc__partner_challenge(struct partner *partner)
 {
 	if (partner->challenged)

@@ -27,16 +27,19 @@ struct wire_packet;
 #define PARTNER_IDLE_US    60000000u  /* an idle partner is forgotten; > proof and packet life */
 #define PARTNERS_MAX       65536u
 #define HANDLE_BITS        47     /* the bits of a word beside those below */
-#define ACK_DELAY_US       1000u  /* an ack waits so long for a packet to ride on */
+#define ACK_DELAY_US       1000u  /* an ack waits at most this long for a packet that carries it */
 
-/* Which numbers have come: the highest; bit i: top - i has. Numbers 64 and more below are late. */
+/*
+ * The numbers that have arrived: the highest; bit i: top - i has. Numbers 64 and more below are
+ * late.
+ */
 struct numbers {
 	uint64_t top, seen;
 };
 
 /*
- * Long messages between a service and a partner that are numbered together. Replies have a row of
- * numbers of their own, so that they never wait for messages that find no room at the receiver.
+ * Long messages between a service and a partner that are numbered together. Replies have a row
+ * of numbers of their own, hence they never wait for messages that find no room at the receiver.
  */
 struct longs {
 	struct list outgoing;     /* ours, in number's order */
@@ -80,7 +83,7 @@ struct partner {
 	struct ripc_service *service;
 	struct peer *peer;        /* NULL while resolving */
 	uint64_t id, incarnation;
-	uint64_t token_in;        /* the token that we gave the partner (partner.h) */
+	uint64_t token_in;        /* the token that we gave the partner (see below) */
 	uint64_t token_out;       /* the token that the partner gave us; 0: none */
 	uint64_t token_own;       /* the last one that is surely its own, also when dead; 0: none */
 	uint64_t token_before;    /* the same before that: a hello with it is late; 0: none */
@@ -90,13 +93,13 @@ struct partner {
 	struct longs longs;       /* all but replies to requests */
 	struct longs *replies;    /* NULL: no long reply was sent or has come */
 	uint64_t ordered_top;     /* see send/order.h */
-	uint64_t in_passed;       /* the last ordered long that was handed out (receive/order.c) */
+	uint64_t in_passed;       /* the last ordered long that was delivered (receive/order.c) */
 	struct list incoming;     /* longs, in order of arrival */
 	struct held *held;        /* shorts not certainly sent; usually NULL */
 	struct proving *proving;     /* the test of its claim (claim.c); NULL: none */
 	struct partner *same;     /* the next current one of this ID; NULL: none, or no index */
 	uint64_t ack_number;      /* 0: none pending */
-	uint64_t call_ids;        /* of the last short question (call/call.c); 0: none */
+	uint64_t call_ids;        /* of the last short request (call/call.c); 0: none */
 	struct list ack_node;     /* ctx->receives.acks, or ctx->partners.on_trial */
 	uint64_t used_us;         /* last authentic packet or send, or its death */
 	uint32_t unasked;         /* bytes of one message that the partner accepts unasked */
@@ -112,14 +115,14 @@ struct partner {
 	bool current : 1;         /* service->partners names this partner for its ID */
 	bool suspect : 1;         /* perhaps it moved: the next send asks the resolver first */
 	bool resolved : 1;        /* the resolver, too, names this partner and address for its ID */
-	bool liar : 1;	    /* its claim is false */
+	bool liar : 1;	    /* the partner's claim is false */
 	bool misled : 1;    /* the partner does not know the token that a hello gave in its name */
-	bool crossed : 1;   /* token_out came in a hello from elsewhere: perhaps another's token */
+	bool crossed : 1;   /* token_out is of another address: perhaps of another partner */
 	bool rechecked : 1; /* all sources were asked about its claim */
 	bool dead : 1;            /* known to be gone; kept to recognise its late packets */
 	bool challenged : 1;      /* dead, and token_in was made since then */
 	bool proven : 1;          /* with keys: an authority's signature lets its key be its ID */
-	bool on_trial : 1;        /* the partner may be forgotten at any time (partner.h) */
+	bool on_trial : 1;        /* the partner may be forgotten at any time (see crowd) */
 	bool refuses : 1;         /* with keys: its last word is that our key may not write to it */
 	bool denied : 1;          /* with keys: it may not send to us (rights.h) */
 	bool barred : 1;          /* with keys: our service may not send to it, or it refuses */
@@ -153,7 +156,7 @@ static inline bool ripc__has_outgoing(const struct partner *partner)
 /* Keeps what a hello says: the partner's token, and how much it accepts unasked. It is ready. */
 void ripc__partner_greeted(struct partner *partner, const struct wire_packet *packet);
 
-/* The same, and goes on with what has waited for the token. */
+/* The same, and then sends the packets that have waited for the token. */
 void ripc__partner_hello(struct partner *partner, const struct wire_packet *packet);
 /* May the partner make us repeat a packet now? At most once in a repetition time, and in a tick. */
 bool ripc__partner_may_repeat(struct partner *partner);
@@ -162,17 +165,18 @@ void ripc__partner_revive(struct partner *partner);
 /* The partner speaks another version of the protocol: all sends to it end. */
 void ripc__partner_aborted(struct partner *partner);
 /*
- * The partner says that our key may not write to it. is_hello: it refuses our hello: all sends to
- * it end. Else it refuses a single packet, and messages that it has accepted go on.
+ * The partner reports that our key may not write to it. is_hello: the partner refuses our hello,
+ * and all sends to it end. Otherwise it refuses a single packet, and messages that it has
+ * accepted go on.
  */
 void ripc__partner_refused(struct partner *partner, bool is_hello);
-/* Logs it if nothing has come back from the partner yet: for people, who may find a firewall. */
+/* Logs it if nothing has arrived from the partner yet: people may find a firewall by that. */
 void ripc__partner_say_unheard(const struct partner *partner);
 /* New sends look for another incarnation; what is in progress goes on here. */
 void ripc__partner_retire(struct partner *partner);
 void ripc__partner_suspect(struct partner *partner);
 size_t ripc__partners_bytes(struct ripc_context *ctx);
-/* From now on the partner's ID means this partner, or no longer does. -ENOMEM. */
+/* Makes the partner the owner of its ID, or ends that. -ENOMEM. */
 int ripc__partner_make_current(struct partner *partner);
 void ripc__partner_unmake_current(struct partner *partner);
 /*
@@ -226,7 +230,7 @@ static inline void ripc__share_take(struct partner *partner, enum share share, i
 	peer->held[share] += (uint32_t)amount;
 }
 
-/* A message of the partner takes amount of the share, and later gives back what this returns. */
+/* A message of the partner takes amount of the share, and later returns the result of this. */
 static inline struct holding ripc__share_hold(struct partner *partner, enum share share,
 		uint64_t amount)
 {
@@ -275,13 +279,13 @@ struct partner *ripc__pair_at(struct ripc_context *ctx, uint64_t local, uint64_t
 /* Adds the numbers that from has to those of to. */
 void ripc__numbers_join(struct numbers *to, const struct numbers *from);
 /*
- * token_out is the partner's own. One that was taken for gone may have given us the same: then what
- * came from that one has come from this partner.
+ * token_out is the partner's own. A partner that was taken for gone may have sent us the same
+ * token: then this partner inherits its numbers.
  */
 void ripc__pair_inherit(struct partner *partner);
 /*
- * The partner's next numbers are beyond all that partners of the same incarnation have used: what
- * they have sent to it must not make new messages look old there.
+ * Sets the partner's next numbers beyond all that partners of the same incarnation have used:
+ * their earlier messages must not make new ones look old there.
  */
 void ripc__pair_begin(struct partner *partner);
 
@@ -293,7 +297,7 @@ static inline struct partner *ripc__partner_by_token_in(struct ripc_context *ctx
 	return partner && partner->token_in == token ? partner : NULL;
 }
 
-/* Where a token has the number of a slot, a handle has the same, so that it leads there, too. */
+/* A handle has the slot's number at the same place as a token, and leads to the slot, too. */
 static inline uint64_t ripc__handle_of(const struct partner *partner)
 {
 	return (partner->token_in & ~TOKEN_NONCE_MASK) | partner->handle;
@@ -320,8 +324,8 @@ int ripc__partner_accept(struct ripc_service *service, struct device *device,
 		const struct wire_packet *packet, const struct ripc__addr *from,
 		struct partner **partner);
 /*
- * The partner is gone since gone_us (status: why): its sends end or move. The partner is kept,
- * dead.
+ * The partner has been gone since gone_us (status: why): its sends end or move. The partner is
+ * kept, dead.
  */
 void ripc__partner_lost(struct partner *partner, int status, uint64_t gone_us);
 /*
@@ -332,7 +336,7 @@ void ripc__partner_challenge(struct partner *partner);
 /* The partner's route leads to the address from now on. */
 int ripc__partner_reroute(struct partner *partner, struct device *device,
 		const struct ripc__addr *to);
-/* Frees a partner, and gives its peer back. Its sends have ended or moved before. */
+/* Frees a partner, and releases its peer. Its sends have ended or moved before. */
 void ripc__partner_free(struct partner *partner);
 /* Forgets partners that have been idle for PARTNER_IDLE_US. */
 void ripc__partners_sweep(struct ripc_context *ctx);
@@ -346,12 +350,13 @@ void ripc__partner_to_peer(struct partner *partner, struct peer *peer);
 /*
  * Room for partners: which are admitted, and which give way.
  *
- * The partners of one host take at most as many places as they leave free. So a few hosts cannot
- * take the room of later ones. Many hosts cannot do so either: the last places are only for hosts
- * that hold few places. A partner in one of the last places is on trial until our token has come
- * back from it. A partner on trial has shown only that its address is its own. Only the hello of
- * its first packet counts. So the partner can be forgotten at any time, the oldest first: when it
- * repeats its packet, it becomes a new partner, and no message comes twice.
+ * The partners of one host take at most as many places as they leave free. A few hosts therefore
+ * cannot take the room of later ones. Many hosts cannot do so either: the last places are only
+ * for hosts that hold few places. A partner in one of the last places is on trial until our
+ * token has come back from it. A partner on trial has shown only that its address is its own.
+ * Only the hello of its first packet counts. The partner can therefore be forgotten at any time,
+ * the oldest first: when it repeats its packet, it becomes a new partner, and no message is
+ * delivered twice.
  */
 
 enum place {
@@ -363,7 +368,7 @@ enum place {
 /* Our token has come back from the partner: its trial ends. */
 void ripc__crowd_proven(struct partner *partner);
 
-/* The partner can be sent to; forgot: it does not know what was sent to it before. */
+/* The partner can be sent to; forgot: the partner knows nothing of earlier packets to it. */
 void ripc__partner_ready(struct partner *partner, bool forgot);
 
 #endif

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Wrong tokens, by the address that they come from: each address has a bucket of tries. An address
- * whose bucket is empty gets no answer to a wrong token. A right token from such an address counts
- * only if the route to its partner leads there. So a guesser at an address of its own has no more
- * tries than the bucket holds. Partners that live at that address are not concerned.
+ * Wrong tokens, by the address that they come from: each address has a bucket of tries. An
+ * address whose bucket is empty gets no answer to a wrong token. A right token from such an
+ * address counts only if the route to its partner leads there. A guesser at an address of its
+ * own therefore has no more tries than the bucket holds. Partners that live at that address are
+ * not concerned.
  */
 #ifndef RIPC_PARTNERS_H
 #define RIPC_PARTNERS_H
@@ -44,7 +45,7 @@ struct partners {
 	bool has_index;            /* there was a second service: by_id is kept */
 	bool walking;              /* a loop walks the partners */
 	struct ripc__slots slots;  /* by token */
-	uint64_t handles;          /* partner.h */
+	uint64_t handles;          /* see partner.c */
 	struct bucket strangers;   /* limits packets to strangers (packet.c) */
 	struct bucket words;       /* limits log lines about missing or wrong keys */
 	struct bucket rechecks;    /* limits queries that claims cause (claim.c) */

@@ -22,7 +22,7 @@ bool ripc__rights_judge(struct partner *partner)
 	if (rights == -EAGAIN)
 		return true; /* its next handshake ends with a judgement */
 	partner->denied = !(rights & SEALED_COMES);
-	/* A right that our directory has got is of use once a handshake has shown it. */
+	/* A right in our directory is useful only after a handshake has shown it. */
 	partner->barred = !(rights & SEALED_GOES) || partner->refuses ||
 		(partner->barred && rights & SEALED_STALE);
 	return rights & SEALED_IS;
@@ -42,7 +42,7 @@ void ripc__say_denied(const struct partner *partner)
 		partner->service->id);
 }
 
-/* Where a handshake may bring the right, all waits for its end. */
+/* If a handshake may bring the right, everything waits for its end. */
 static bool waits_for_handshake(struct partner *partner)
 {
 	struct peer *peer = partner->peer;

@@ -22,21 +22,21 @@
 
 /* Judges denied and barred anew. False: the key of the partner may not be its ID any more. */
 bool ripc__rights_judge(struct partner *partner);
-/* denied is set: may the partner send to our service all the same, as it has the right now? */
+/* denied is set: may the partner send to our service all the same, because it has the right now? */
 bool ripc__may_come(struct partner *partner);
-/* The log speaks of what a partner without the right has sent. */
+/* Logs that a partner without the right has sent a message. */
 void ripc__say_denied(const struct partner *partner);
 /*
- * barred is set: may our service send to the partner now? 0; -EACCES. Where a handshake may bring
- * the right the peer is opening from now on, and what is sent waits until the handshake ends.
+ * barred is set: may our service send to the partner now? 0; -EACCES. If a handshake may bring
+ * the right, the peer is opening from now on, and packets wait until the handshake ends.
  */
 int ripc__barred_look(struct partner *partner);
 
-/* The partner has refused a packet: may a handshake bring the right, so that what is sent waits? */
+/* The partner has refused a packet: may a handshake bring the right? Then packets wait for it. */
 bool ripc__refused_waits(struct partner *partner);
 /*
- * The partner has refused a message of which it was told at told_us. May it take the same message
- * now, or when a handshake has ended? Then, what is sent waits for that end.
+ * The partner has refused a message that was announced at told_us. May it accept the same
+ * message now, or when a handshake has ended? In the latter case packets wait for that end.
  */
 bool ripc__refusal_is_old(struct partner *partner, uint64_t told_us);
 /* May our service send to the partner, apart from replies? As ripc__barred_look(). */

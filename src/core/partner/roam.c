@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How the route of a peer changes: when a partner there speaks from a new address, when a device
+ * How the route of a peer changes: when a partner there sends from a new address, when a device
  * fails, and when a better one may work again.
  *
- * Design notes. A device has failed for a peer when it says so, or after silence. The peer then
- * goes on over the next best device that it has in common with us; what is under way moves along,
- * as everything is told by tokens and numbers, not by routes. A new address, and a better device,
- * are only relied on once an echo has come back from there.
+ * Design notes. A device has failed for a peer when it reports so, or after a timeout. The peer
+ * then goes on over the next best device that it has in common with us. Messages under way move
+ * along, because packets refer to tokens and numbers, not to routes. A new address, and a better
+ * device, are only relied on once an echo has come back from there.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -37,36 +37,37 @@
  * Peers whose address may have changed.
  *
  * Design notes. A peer is suspected to have another address when messages are not acknowledged,
- * when a network does not take what is sent, or when a notice or an answer of the resolver comes
- * from another address. Each of these may be false or forged, so the peer is first asked by the
- * route in use. Only a peer that is silent is looked for: the resolver is asked, and an echo goes
- * to each address that its answer names, beside the route in use. So an answer that lies learns no
- * token of a peer that can be reached. The route changes when the echo comes back from such an
- * address.
+ * when a network does not accept packets, or when a notice or an answer of the resolver comes
+ * from another address. Each of these may be false or forged, hence the peer is first queried by
+ * the route in use. Only if the peer does not respond, a search begins: the resolver is queried,
+ * and an echo is sent to each address that its answer names, beside the route in use. A false
+ * answer thus learns no token of a peer that can be reached. The route changes when the echo
+ * comes back from such an address.
  *
- * Shorts are not acknowledged. So partners that are in use and were not heard for a while are asked
- * now and then.
+ * Shorts are not acknowledged. Partners in use that were not heard for a while are therefore
+ * queried now and then.
  *
- * When addresses of this host have changed, all partners in touch are sent an echo, which comes
- * from a new address and bears the token: the partner follows (roam.c). Registrations are announced
- * again. Both are repeated, as a new interface may lose the first packets.
+ * When addresses of this host have changed, an echo is sent to all partners in touch. The echo
+ * comes from a new address and bears the token: the partner follows (ripc__peer_moved()).
+ * Registrations are announced again. Both are repeated, because a new interface may lose the
+ * first packets.
  */
 
-#define PATIENCE_US      20000u   /* a peer may be silent for so long, or two repetition times, */
+#define PATIENCE_US      20000u   /* time to respond: so long, or two repetition times, */
 #define PATIENCE_LONG_US 250000u  /* but no longer than this; and for so long, */
 #define PATIENCE_FIRST_US 50000u  /* where no round trip is known */
-#define SEEK_US          320000u  /* after a wait this long the resolver is asked each time */
+#define SEEK_US          320000u  /* after a wait this long the resolver is queried each time */
 #define WAIT_MOST_US     1280000u
-#define ASKED_MAX        12u      /* some 10 s; what is sent after that begins it again */
+#define ASKED_MAX        12u      /* some 10 s; packets sent after that begin a new search */
 #define DENIED_AFTER     4u       /* steps, some 600 ms */
 #define LOOK_US          250000u  /* between two looks at partners that are in use */
-#define IDLE_US          1000000u /* a partner that was not used for so long is not in use */
-#define SILENT_MS        700u     /* a partner that was not heard for so long is asked */
+#define IDLE_US          1000000u /* a partner that was not used for this long is not in use */
+#define SILENT_MS        700u     /* a partner that was not heard for this long is queried */
 #define LOOK_MAX         64u      /* partners at one look */
 #define OWN_ROUNDS       4u
 #define OWN_FIRST_US     10000u   /* several changes within it count as one */
 #define OWN_NEXT_US      100000u  /* then twice, three times as long ... */
-#define OWN_PARTNERS     1024u    /* that are sent an echo in one round */
+#define OWN_PARTNERS     1024u    /* partners that get an echo in one round */
 
 struct follow {
 	struct ripc__timer timer;
@@ -97,7 +98,7 @@ static bool has_token(const struct partner *partner)
 	return partner->token_out && !partner->crossed;
 }
 
-/* The partner that asks for all of the peer: one that has given a token, if any has. */
+/* The partner whose tokens are used for the peer: one that has sent a token, if any has. */
 static struct partner *spokesman(struct ripc_context *ctx, const struct peer *peer)
 {
 	struct partner *found = NULL;
@@ -138,7 +139,7 @@ static int ask_by_route(struct partner *partner, const struct follow *follow)
 	return ripc__partner_send(partner, &packet);
 }
 
-/* Fills in the answer's address number at for a device. With keys, only of the same member. */
+/* Fills in address number at of the answer, for a device. With keys, only of the same member. */
 static bool addr_at(struct partner *partner, struct device *device,
 		const struct ripc__answer *answer, uint32_t at, struct ripc__addr *addr)
 {
@@ -161,7 +162,10 @@ static const struct ripc__answer *answer_of(const struct partner *partner)
 
 static void route_taken(struct ripc_context *ctx, const struct peer *peer);
 
-/* No token can be lost to a liar, and the first answer was believed as this one is. */
+/*
+ * Begins at the answer's address: no token can be lost to a liar, because none was sent yet, and
+ * the first answer was believed as this one is.
+ */
 static void begin_elsewhere(struct partner *partner, const struct ripc__answer *answer)
 {
 	struct ripc_context *ctx = partner->service->ctx;
@@ -177,7 +181,7 @@ static void begin_elsewhere(struct partner *partner, const struct ripc__answer *
 	route_taken(ctx, peer);
 }
 
-/* To each address of the answer, one of which may be that of the route. */
+/* Sends an echo to each address of the answer, one of which may be that of the route. */
 static void ask_elsewhere(struct partner *partner, const struct follow *follow)
 {
 	const struct ripc__answer *found = answer_of(partner);
@@ -247,7 +251,7 @@ static uint32_t patience_us(const struct ripc_context *ctx, const struct peer *p
 	return us > PATIENCE_US ? us : PATIENCE_US;
 }
 
-/* The peer is looked for from now on; the caller sets the timer. NULL: there is no memory. */
+/* A search for the peer begins; the caller sets the timer. NULL: there is no memory. */
 static struct follow *begin(struct partner *partner)
 {
 	struct ripc_context *ctx = partner->service->ctx;
@@ -318,7 +322,7 @@ void ripc__follow_answered(struct partner *partner, const struct ripc__answer *a
 		ripc__follow(partner);
 }
 
-/* Is this one of the addresses that an echo went to? */
+/* Was an echo sent to this address? */
 static bool is_named(struct partner *partner, struct device *device,
 		const struct ripc__addr *from)
 {
@@ -356,8 +360,8 @@ static bool follow_echoed(struct partner *partner, uint64_t nonce, struct device
 }
 
 /*
- * With keys nobody else can say so. Otherwise RETRY counts after a long silence: the partner has
- * forgotten us, and is found as by one that begins.
+ * With keys only the partner itself can send this. Otherwise RETRY counts after a long time
+ * without response: the partner has forgotten us, and is found as by one that begins.
  */
 bool ripc__follow_denied(struct partner *partner, const struct wire_packet *packet)
 {
@@ -409,7 +413,7 @@ void ripc__follow_use(struct ripc_context *ctx)
 
 /* ---- our own addresses ------------------------------------------------------------------- */
 
-/* Nothing comes to us by an address that we do not have any more. */
+/* Nothing arrives at an address that we do not have any more. */
 static bool is_of_this_context(const struct ripc_context *ctx, const struct partner *partner)
 {
 	return partner->peer->context == ctx->incarnation;
@@ -421,7 +425,7 @@ static bool is_waited_for(const struct ripc_context *ctx, const struct partner *
 		ctx->now_us - partner->used_us < IDLE_US;
 }
 
-/* An echo to each peer in touch, the most recently used first. */
+/* Sends an echo to each peer in touch, the most recently used first. */
 static void sound_all(struct ripc_context *ctx)
 {
 	uint32_t began = (uint32_t)(ctx->now_us >> 10), n = 0;
@@ -488,7 +492,7 @@ int ripc__follow_open(struct ripc_context *ctx)
 struct candidate {
 	uint64_t nonce;    /* 0: not asked yet */
 	uint64_t asked_us;
-	uint32_t received; /* bytes from there since we asked last */
+	uint32_t received; /* bytes from there since our last echo */
 	struct device *device;
 	struct ripc__addr addr;
 };
@@ -603,7 +607,10 @@ static void routes_go_on(struct ripc_context *ctx, const struct device *device,
 	ctx->partners.walking = false;
 }
 
-/* With keys the word may be of a handshake: only if nobody answered, another network may help. */
+/*
+ * With keys the status may be that of a handshake: another network helps only if nothing
+ * answered.
+ */
 static bool is_of_network(const struct ripc_context *ctx, int status)
 {
 	return !ctx->seal || (ctx->peers.n_devices > 1 && status == -EHOSTUNREACH);
@@ -630,7 +637,7 @@ void ripc__route_opened(struct ripc_context *ctx, struct device *device,
 		routes_go_on(ctx, device, event);
 }
 
-/* Where else can it be reached? Asks whoever knows, if that is not known already. */
+/* Looks for another route to the partner, or queries the resolver for one. */
 static void mend(struct partner *partner)
 {
 	struct ripc_context *ctx = partner->service->ctx;
@@ -643,7 +650,7 @@ static void mend(struct partner *partner)
 		ripc__route_answered(partner, answer);
 	if (status == -EINPROGRESS || !ripc__route_is_lost(partner) || !partner->current)
 		return;
-	/* Is it still there at all? */
+	/* Perhaps the partner is gone. */
 	ripc__partner_suspect(partner);
 	(void)ripc__claim_settled(partner);
 }
@@ -688,7 +695,7 @@ static void echo_ask(struct partner *partner, struct candidate *candidate)
 	candidate->received = 0;
 }
 
-/* By a worse device, just after we have changed: sent before the partner had followed us. */
+/* Is this a packet by a worse device, just after a change, sent before the partner followed us? */
 static bool is_straggler(struct ripc_context *ctx, const struct peer *peer,
 		const struct device *device)
 {
@@ -697,9 +704,9 @@ static bool is_straggler(struct ripc_context *ctx, const struct peer *peer,
 }
 
 /*
- * One echo to one new address at a time, at most one per tick, and only once as many bytes have
- * come from there. Also by another device: the partner has left ours because it failed, or has
- * come back to a better one.
+ * Sends at most one echo per tick, to one new address at a time, and only once as many bytes
+ * have arrived from there. This holds for another device, too: the partner has left ours because
+ * it failed, or has come back to a better one.
  */
 void ripc__peer_moved(struct partner *partner, struct device *device,
 		const struct ripc__addr *from, uint32_t len)
@@ -753,7 +760,7 @@ bool ripc__route_proven(struct partner *partner, uint64_t nonce, struct device *
 
 /* ---- trying better ones again ------------------------------------------------------------ */
 
-/* Sends an echo by the best device of those that are better than what is in use. */
+/* Sends an echo by the best of those devices that are better than the one in use. */
 static void retry(struct partner *partner)
 {
 	struct ripc_context *ctx = partner->service->ctx;
@@ -767,7 +774,7 @@ static void retry(struct partner *partner)
 			answer->record.incarnation != partner->incarnation)
 		return;
 	if (peer->broken) {
-		/* Nobody knew where else to go. If that is still so, any will do next time. */
+		/* No other route was known. If that is still so, any route will do next time. */
 		ripc__route_answered(partner, answer);
 		peer->failed = peer->broken ? 0 : peer->failed;
 		return;

@@ -24,7 +24,7 @@ void ripc__route_opened(struct ripc_context *ctx, struct device *device,
 void ripc__routes_mend(struct ripc_context *ctx);
 /* The resolver has answered: the partner goes on by another device if its device is broken. */
 void ripc__route_answered(struct partner *partner, const struct ripc__answer *answer);
-/* The peer has another route: what waits for its partners, or was repeated in vain, is sent. */
+/* The peer has another route: packets that wait for it, or were repeated in vain, are sent. */
 void ripc__routes_retry(struct ripc_context *ctx);
 /* A valid packet has come from an address where the partner's route does not lead. */
 void ripc__peer_moved(struct partner *partner, struct device *device,
@@ -44,26 +44,26 @@ bool ripc__route_proven(struct partner *partner, uint64_t nonce, struct device *
 
 int ripc__follow_open(struct ripc_context *ctx);
 /*
- * The partner's peer may have another address: the peer is asked by its route, and if the peer is
- * silent, the resolver is asked where it is. False: its network reports by itself when a route
- * leads nowhere, or the peer cannot be asked now.
+ * The partner's peer may have another address: the peer is queried by its route, and if it does
+ * not respond, the resolver is queried for its address. False: its network reports by itself
+ * when a route leads nowhere, or the peer cannot be queried now.
  */
 bool ripc__follow(struct partner *partner);
-/* The peer was asked by its route, and is silent: each call asks the resolver where it is. */
+/* The peer was queried by its route, and does not respond: each call queries the resolver. */
 void ripc__follow_silent(struct ripc_context *ctx, struct peer *peer);
-/* As ripc__follow(); where that cannot be, the partner is only asked whether it is there. */
+/* As ripc__follow(); if that cannot be, the partner is only queried whether it is there. */
 void ripc__follow_or_sound(struct partner *partner);
 /* The resolver has named the partner, with its addresses. */
 void ripc__follow_answered(struct partner *partner, const struct ripc__answer *answer);
-/* Is the partner's peer silent, and looked for? */
+/* Does the partner's peer not respond, and is a search for it under way? */
 bool ripc__follow_seeks(const struct partner *partner);
 /*
- * RETRY or GONE came from elsewhere than the partner's route. While the partner is looked for, an
- * address that the resolver has named may be a liar's, and the packet gives back no more than the
- * token of our echo. False: it does not count.
+ * RETRY or GONE came from another address than that of the partner's route. While a search for
+ * the partner is under way, an address that the resolver has named may be a liar's, and the
+ * packet returns no more than the token of our echo. False: the packet does not count.
  */
 bool ripc__follow_denied(struct partner *partner, const struct wire_packet *packet);
-/* A message is about to be sent: the partners that are in use are looked at until they are idle. */
+/* A message is about to be sent: the partners in use are checked until they are idle. */
 void ripc__follow_use(struct ripc_context *ctx);
 /* Addresses or interfaces of this host have changed: partners and askers learn of that. */
 void ripc__follow_own(struct ripc_context *ctx);
