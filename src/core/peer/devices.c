@@ -56,13 +56,13 @@ void ripc__devices_close(struct ripc_context *ctx)
 	}
 }
 
-/* Is that what stands there, len characters long? */
+/* Are the len bytes at at this name? */
 static bool is_named(const char *at, size_t len, const char *name)
 {
 	return strlen(name) == len && memcmp(at, name, len) == 0;
 }
 
-/* Exists: config_check() has seen to that. */
+/* The backend of that name, which exists: config_check() has checked that. */
 static const struct ripc__backend *backend_named(struct ripc_context *ctx, const char *name,
 		size_t len)
 {
@@ -93,7 +93,7 @@ const struct ripc__backend *ripc__backend_get(const struct ripc_context *ctx,
 	return ctx->env.module_get ? ctx->env.module_get(ops, &ctx->peers.host, why, remedy) : ops;
 }
 
-/* Opens one that was asked for by its name. */
+/* Opens a device that the configuration names. */
 static int device_open_named(struct ripc_context *ctx, const struct ripc__backend *ops)
 {
 	char why[256], remedy[256];
@@ -147,8 +147,10 @@ static int devices_open_all(struct ripc_context *ctx)
 	return error;
 }
 
-/* Payload that may be in flight to us: a quarter of the granted buffer, counted with what each
- * datagram of ordinary size costs the kernel beside it (protocol.md, credit). */
+/*
+ * Sets the payload that may be in flight to us: a quarter of the granted buffer, counted with
+ * the kernel's costs for each datagram of ordinary size (protocol.md, credit).
+ */
 static void credit_set(struct ripc_context *ctx)
 {
 	ctx->peers.held_max[SHARE_CREDIT] = 1u << 30; /* nothing bounds it: more is never used */
@@ -165,7 +167,10 @@ static void credit_set(struct ripc_context *ctx)
 	}
 }
 
-/* As many as can be; without any the reason is a lack, or else that of the last one. */
+/*
+ * Opens as many devices as possible; if none opens, the reason is a lack, or otherwise that of
+ * the last one.
+ */
 int ripc__devices_open(struct ripc_context *ctx)
 {
 	int error = ctx->cfg.backends ? devices_open_named(ctx) : devices_open_all(ctx);

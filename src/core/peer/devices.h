@@ -13,14 +13,14 @@ struct ripc_context;
 
 /* ---- share ------------------------------------------------------------------------------- */
 
-/* Shares: goods that all senders to a context have in common. */
+/* Shares: resources that all senders to a context have in common. */
 
 #define LARGE_MAX      (1u << 31) /* of SHARE_LARGE and SHARE_REPLIES, KiB */
 #define UNFINISHED_MAX 4096u
 #define GRANTED_MAX    64u
 #define STREAMS_MAX    4096u
 
-/* Goods that senders share. No sender may take all (partner/partner.c). */
+/* Resources that senders share. No sender may take all (partner/partner.c). */
 enum share {
 	SHARE_CREDIT,     /* bytes that are taken to be on their way to us */
 	SHARE_SMALL,      /* bytes of the pool in unread messages that came in one packet */
@@ -40,10 +40,11 @@ struct holding {
 /* ---- moves ------------------------------------------------------------------------------- */
 
 /*
- * Moves: reads and writes of remote memory in progress, with the peer of each, and how many a peer
- * may have. A move with a dead or hostile peer may end late, or never. So a host has at most as
- * many moves as are left for other hosts, and a peer at most as many as are left for other peers of
- * its host (as in partner/partner.c). A move counts until it ends, even if its message has ended.
+ * Moves: reads and writes of remote memory in progress, with the peer of each, and how many a
+ * peer may have. A move with a dead or hostile peer may end late, or never. Hence a host has at
+ * most as many moves as are left for other hosts, and a peer at most as many as are left for
+ * other peers of its host (as in partner/partner.c). A move counts until it ends, even if its
+ * message has ended.
  */
 
 #define READ_BYTES   (1u << 20) /* bytes of one read, unless the device takes fewer */

@@ -26,8 +26,9 @@
 /* ---- hosts ------------------------------------------------------------------------------- */
 
 /*
- * The owner of an IPv6 network has all 2^64 addresses in it, so that it counts as one host. Not so
- * the link-local network, where all neighbours are, and not what begins with 64 zeros: IPv4.
+ * The owner of an IPv6 network has all 2^64 addresses in it, hence the network counts as one
+ * host. Exceptions are the link-local network, where all neighbours are, and addresses that
+ * begin with 64 zeros: IPv4.
  */
 uint64_t ripc__host_key(const struct ripc_context *ctx, const struct ripc__addr *addr)
 {
@@ -76,9 +77,9 @@ static void host_put(struct ripc_context *ctx, struct host *host)
 /* ---- peers ------------------------------------------------------------------------------- */
 
 /*
- * A partner that claims a context from another host, or from where the route of the context's peer
- * does not lead (elsewhere), gets a peer of its own: it moves no other route, and no other partner
- * moves its route.
+ * A partner that claims a context from another host, or from an address where the route of the
+ * context's peer does not lead (elsewhere), gets a peer of its own: it moves no other route, and
+ * no other partner moves its route.
  */
 static uint64_t peer_key(struct ripc_context *ctx, uint64_t context, const struct ripc__addr *addr,
 		bool elsewhere)
@@ -219,8 +220,8 @@ size_t ripc__peers_bytes(struct ripc_context *ctx)
 /* ---- route ------------------------------------------------------------------------------- */
 
 /*
- * By which device and to which address a peer is reached: the best of those that both have and
- * that have not failed. partner/roam.c says when that changes.
+ * The device and the address by which a peer is reached: the best of those that both ends have
+ * and that have not failed. partner/roam.c decides when they change.
  */
 
 #define ROUTE_MAX 256u     /* bytes of a backend's route */
@@ -242,7 +243,10 @@ static void retry_later(struct ripc_context *ctx, struct peer *peer)
 		ctx->peers.retry_us = ctx->now_us + RETRY_US;
 }
 
-/* Round trip and datagram size are of the old route; over another network, so is the window. */
+/*
+ * Round trip and datagram size belong to the old route, and over another network the window,
+ * too.
+ */
 int ripc__route_change(struct ripc_context *ctx, struct peer *peer, struct device *device,
 		const struct ripc__addr *addr)
 {
@@ -271,12 +275,12 @@ int ripc__route_change(struct ripc_context *ctx, struct peer *peer, struct devic
 	ctx->stats.path_changes++;
 	RIPC__PROBE(path_change, ctx->incarnation, peer->context, old->ops->name,
 		device->ops->name);
-	/* Perhaps it was only the partner that noticed a failure. */
+	/* Perhaps only the partner noticed a failure. */
 	retry_later(ctx, peer);
 	return 0;
 }
 
-/* The addresses may differ in what says by which of our addresses the datagram came. */
+/* The addresses may differ in the part that says which of our addresses the datagram came to. */
 bool ripc__route_same(struct device *device, const struct ripc__addr *to,
 		const struct ripc__addr *from)
 {
@@ -299,7 +303,7 @@ bool ripc__route_same(struct device *device, const struct ripc__addr *to,
 
 /* ---- failing over ------------------------------------------------------------------------ */
 
-/* For this peer; why is of the best of them. */
+/* Marks devices as failed for this peer; why is the error of the best of them. */
 static void have_failed(struct ripc_context *ctx, struct peer *peer, uint8_t devices, int why)
 {
 	peer->failed |= devices;
@@ -318,7 +322,7 @@ RIPC__RARE void ripc__route_failed(struct ripc_context *ctx, struct peer *peer, 
 	have_failed(ctx, peer, device, why);
 }
 
-/* The network of the address, or of ours, is not there now. */
+/* Is the network of the address, or ours, missing now? */
 static bool is_unreached(int why)
 {
 	return why == -ENETUNREACH || why == -EHOSTUNREACH || why == -ENETDOWN ||
@@ -366,7 +370,7 @@ struct device *ripc__route_choose(struct ripc_context *ctx, uint8_t failed, uint
 	return NULL;
 }
 
-/* Has the one that answered keys, where we have none, or none, where we have? Said for people. */
+/* Does only one end have keys? Logged for people. */
 static bool is_foreign(struct ripc_context *ctx, const struct ripc__answer *answer)
 {
 	for (uint32_t i = 0; i < answer->record.n_addrs; i++) {
@@ -405,12 +409,13 @@ int ripc__route_find(struct ripc_context *ctx, const struct ripc__answer *answer
 
 /*
  * The properties of the path to a peer: round trips, repetition times, and the datagram size for
- * bulk. window.c has the bytes that may be in flight, peer.c where the path leads.
+ * bulk. window.c has the bytes that may be in flight, the section route the device and the
+ * address.
  */
 
-#define SHRUNK_US  30000000u /* after so long the route's datagram size is tried again */
-#define ECHO_US    50000u    /* an older stamp is not given back */
-#define SAMPLE_MAX_US 10000000u /* a round trip that took longer is none */
+#define SHRUNK_US  30000000u /* then the route's datagram size is tried again */
+#define ECHO_US    50000u    /* an older stamp is not returned */
+#define SAMPLE_MAX_US 10000000u /* a longer round trip is ignored */
 
 /* ---- round trips ------------------------------------------------------------------------- */
 
@@ -425,8 +430,10 @@ static uint32_t stamp_at(uint32_t now_us)
 	return now_us ? now_us : 1;
 }
 
-/* Two clocks may differ by some hundred microseconds in a second: what waited for long tells
- * nothing of a short path. 0: there is no echo. */
+/*
+ * Two clocks may differ by some hundred microseconds in a second: after a long wait an echo says
+ * nothing about a short path. 0: there is no echo.
+ */
 static uint32_t echo_at(const struct peer *peer, uint32_t now_us)
 {
 	uint32_t waited_us = now_us - peer->stamp_us, echo = peer->stamp + waited_us;
@@ -537,8 +544,8 @@ void ripc__peer_has_read(struct peer *peer, uint64_t took_us)
 }
 
 /*
- * Several repetitions must fit into what a silent partner is given. Where silence mostly means
- * that a request was lost, waiting costs more than asking once too often.
+ * Several repetitions must fit into the time before a partner is given up. If timeouts mostly
+ * mean that a request was lost, waiting costs more than one request too many.
  */
 uint32_t ripc__peer_rto(const struct ripc_context *ctx, const struct peer *peer)
 {
@@ -547,7 +554,7 @@ uint32_t ripc__peer_rto(const struct ripc_context *ctx, const struct peer *peer)
 	uint64_t rto = peer->srtt_us ? 2ull * peer->srtt_us + 4ull * peer->rttvar_us : RTO_FIRST_US;
 
 	most = most < RTO_MAX_US ? most : RTO_MAX_US;
-	/* But never before an answer can have come. */
+	/* Never before an answer can have arrived. */
 	if (most < peer->srtt_us + peer->srtt_us / 4)
 		most = ripc__wait_bound(ctx, peer->srtt_us + peer->srtt_us / 4);
 	rto = rto < most ? rto : most;

@@ -23,7 +23,7 @@ struct ripc__answer;
 struct ripc__timer;
 struct ripc_context;
 
-#define UNASKED_BYTES      65536u /* of a long message that may come unasked (protocol.md) */
+#define UNASKED_BYTES      65536u /* of a long message that may be sent unasked (protocol.md) */
 
 /* A remote machine, or an IPv6 network: how many partners were met there. */
 struct host {
@@ -32,7 +32,7 @@ struct host {
 	uint64_t held[SHARES]; /* by its peers together */
 };
 
-/* The bytes of long messages that come from a peer over the network (window.c). */
+/* The bytes of long messages that arrive from a peer over the network (window.c). */
 struct flow {
 	uint32_t window_before; /* before the last cut, which may prove wrong */
 	uint32_t epoch_got, epoch_lost; /* bytes, since the loss was last measured */
@@ -61,8 +61,8 @@ struct peer {
 	bool broken : 1;     /* its device has failed, and none has taken its place */
 	bool opening : 1;    /* the device is still making the route: nothing is sent */
 	bool slow_start : 1;
-	bool gone : 1;       /* its end is proven (death.c) */
-	bool unreached : 1;  /* its network did not take what was sent (partner/roam.c) */
+	bool gone : 1;       /* its end is proven (partner/death.c) */
+	bool unreached : 1;  /* its network did not accept packets (partner/roam.c) */
 	bool is_testing : 1; /* a test: is the queue on the way ours? (window.c) */
 	bool has_rival : 1;  /* the queue is that of other traffic */
 	bool is_cubic : 1;   /* the window grows as CUBIC */
@@ -73,7 +73,7 @@ struct peer {
 	uint16_t reading_us; /* time that it lately took to read a message of ours; 0: not known */
 	uint8_t left, why;   /* device that failed last, plus 1, until it is back; its errno */
 	uint32_t srtt_us, rttvar_us, rtt_min_us; /* 0: not measured */
-	uint32_t stamp, stamp_us; /* its last stamp, and when that came (peer.h); 0: none */
+	uint32_t stamp, stamp_us; /* its last stamp, and when that arrived (see below); 0: none */
 	uint32_t window;     /* bytes that may be in flight from the peer to us */
 	uint32_t in_flight;  /* bytes that are taken to be in flight */
 	uint32_t arrived_us; /* when bytes of a long message last came from it; wraps */
@@ -83,10 +83,10 @@ struct peer {
 	uint32_t unanswered, host_asked; /* when the peer was first so asked since it was heard,
 	                            and its host last; in 1,024 us; wrap */
 	uint32_t failed_us;  /* when a device last failed, changed, was tried; wraps; 0: never */
-	struct inquiry *inquiry; /* a hint says that it has ended: it is asked (death.c); or NULL */
-	struct flow *flow;   /* NULL: nothing has come or was lost yet */
+	struct inquiry *inquiry; /* after a failure hint (partner/death.c); or NULL */
+	struct flow *flow;   /* NULL: nothing has arrived or was lost yet */
 	struct candidate *candidate; /* a new route that is being proven; usually NULL */
-	struct follow *follow;  /* perhaps it has another address: it is asked; usually NULL */
+	struct follow *follow;  /* perhaps its address has changed: it is queried; usually NULL */
 	_Alignas(16) char route[];   /* the backend's */
 };
 
@@ -103,13 +103,13 @@ int ripc__peer_get(struct ripc_context *ctx, uint8_t device_index, uint64_t cont
 void ripc__peer_put(struct ripc_context *ctx, struct peer *peer);
 size_t ripc__peers_bytes(struct ripc_context *ctx);
 
-/* Has it said nothing since it was last asked whether it is there? */
+/* Has the peer sent nothing since it was last queried whether it is there? */
 static inline bool ripc__peer_is_sounded(const struct peer *peer)
 {
 	return (int32_t)(peer->sounded - peer->heard) > 0;
 }
 
-/* Notes that the peer is asked now. */
+/* Notes that the peer is queried now. */
 void ripc__peer_sounded(const struct ripc_context *ctx, struct peer *peer);
 
 /* The peer as the remote end of a read or write. */
@@ -126,7 +126,7 @@ static inline struct remote ripc__peer_remote(const struct peer *peer)
  */
 
 #define TICK_US            10000u
-#define PIECES_MAX         4096u  /* pieces of a message that came before bytes in front of them */
+#define PIECES_MAX         4096u  /* pieces of a message behind bytes that are missing */
 #define RTO_MIN_US         500u
 #define BACK_OFF_MAX_US    1000000u /* a doubled wait is at most this, and ripc__wait_most_us() */
 #define RTO_MAX_US         250000u  /* a repetition time is at most this, and ripc__rto_most_us() */
@@ -151,7 +151,7 @@ static inline bool ripc__is_intact(const struct device *device)
 	return device->attr.caps & RIPC_CAP_INTACT;
 }
 
-/* An encoded prefix gets its checksum, where the device needs one. */
+/* Adds the checksum of an encoded prefix, if the device needs one. */
 static inline void ripc__put_crc(const struct device *device, void *prefix, size_t len,
 		uint32_t crc)
 {
@@ -176,13 +176,13 @@ void ripc__peer_rtt(struct peer *peer, uint64_t sample_us);
 void ripc__peer_has_read(struct peer *peer, uint64_t took_us);
 uint32_t ripc__peer_rto(const struct ripc_context *ctx, const struct peer *peer);
 /*
- * How long to wait for bytes that were asked for: long enough for a long path if no round trip is
- * known.
+ * How long to wait for bytes that were requested: long enough for a long path if no round trip
+ * is known.
  */
 uint32_t ripc__peer_patience(const struct ripc_context *ctx, const struct peer *peer);
-/* Bounds wait_us: several waits must fit into the time that a partner may be silent. */
+/* Bounds wait_us: several waits must fit into the time before a partner is given up. */
 uint32_t ripc__wait_bound(const struct ripc_context *ctx, uint32_t wait_us);
-/* The wait after one that ended in silence: twice as long, within its bounds. */
+/* The wait after one without response: twice as long, within its bounds. */
 uint32_t ripc__back_off(const struct ripc_context *ctx, uint32_t wait_us);
 uint32_t ripc__peer_payload(struct ripc_context *ctx, struct peer *peer);
 
@@ -210,17 +210,17 @@ static inline uint8_t ripc__device_bit(const struct ripc_context *ctx, const str
  */
 int ripc__route_find(struct ripc_context *ctx, const struct ripc__answer *answer,
 		struct peer **peer);
-/* The peer's route leads nowhere (why: the device's negative errno), or nothing is heard by it. */
+/* The peer's route leads nowhere (why: the device's negative errno), or nothing arrives by it. */
 void ripc__route_failed(struct ripc_context *ctx, struct peer *peer, int why);
-/* No other device fits: one that lacks a descriptor now is used on. */
+/* No other device fits: a device that lacks a descriptor now stays in use. */
 void ripc__route_stays(struct peer *peer);
 /* Sending failed with why (0 or a negative errno): returns the callers' error; marks the route. */
 int ripc__transmit_failed(struct ripc_context *ctx, struct peer *peer, int why);
 
-/* The best way to the partner that answered, over devices below end that have not failed. */
+/* The best route to the partner that answered, over devices below end that have not failed. */
 struct device *ripc__route_choose(struct ripc_context *ctx, uint8_t failed, uint32_t end,
 		const struct ripc__answer *answer, struct ripc__addr *addr);
-/* Does a datagram from this address come from where a route to that address leads? */
+/* Does a datagram from this address come from the end of a route to that address? */
 bool ripc__route_same(struct device *device, const struct ripc__addr *to,
 		const struct ripc__addr *from);
 /* From now on the peer is reached by device at addr. The device's error, or -ENOBUFS. */
@@ -232,58 +232,58 @@ void ripc__route_failed_now(const struct ripc_context *ctx, struct peer *peer);
 /* ---- timing ------------------------------------------------------------------------------ */
 
 /*
- * All times that follow from how long a partner may be silent (peer_timeout_ms). Only time in which
- * we could hear the partner counts as silence: a timer that fires late tells that this process, or
- * the machine, was stopped for so long.
+ * All times that follow from how long a partner may fail to respond (peer_timeout_ms). Only time
+ * in which we could receive from the partner counts: a timer that fires late shows that this
+ * process, or the machine, was stopped for so long.
  */
 
 #define HINTED_US 250000u
 #define DOUBTED_US 60000u
 #define LEAP_US 250000u /* if a timer is later than this, we were stopped, not only busy */
 
-/* A partner is given up when it has said nothing about a message for so long. */
+/* A partner is given up after this long without a response about a message. */
 static inline uint64_t ripc__silence_us(const struct ripc_context *ctx)
 {
 	return 1000ull * ctx->cfg.peer_timeout_ms;
 }
 
-/* After so much silence another network is tried. */
+/* After this long without a response another network is tried. */
 static inline uint64_t ripc__silence_of_route_us(const struct ripc_context *ctx)
 {
 	return ripc__silence_us(ctx) / 4;
 }
 
-/* After so much silence a partner is asked whether it is still at its address. */
+/* After this long without a response a partner is queried whether it is still at its address. */
 static inline uint64_t ripc__silence_of_address_us(const struct ripc_context *ctx)
 {
 	return ripc__silence_us(ctx) / 64;
 }
 
-/* After so much silence a write, or a read not begun, is given up: the bytes are sent. */
+/* After this long a write, or a read not begun, is given up, and the bytes are sent. */
 static inline uint64_t ripc__silence_of_move_us(const struct ripc_context *ctx)
 {
 	return ripc__silence_us(ctx) / 8;
 }
 
-/* A read that has begun, or that waits for its checksum, may make no progress for so long. */
+/* A read that has begun, or that waits for its checksum, may make no progress for this long. */
 static inline uint64_t ripc__silence_of_read_us(const struct ripc_context *ctx)
 {
 	return ripc__silence_us(ctx) / 2;
 }
 
-/* The longest wait between two repetitions: several must fit into the silence. */
+/* The longest wait between two repetitions: several must fit into ripc__silence_us(). */
 static inline uint64_t ripc__wait_most_us(const struct ripc_context *ctx)
 {
 	return ripc__silence_us(ctx) / 8;
 }
 
-/* The longest repetition time; a partner that was silent for so long may have gone. */
+/* The longest repetition time; a partner that did not respond for this long may have gone. */
 static inline uint64_t ripc__rto_most_us(const struct ripc_context *ctx)
 {
 	return ripc__silence_us(ctx) / 16;
 }
 
-/* If a hint says that a peer is gone, the peer is asked three times, and may be silent so long. */
+/* After a failure hint the peer is queried three times, and is given up after this long. */
 static inline uint64_t ripc__silence_of_hinted_us(const struct peer *peer)
 {
 	uint64_t trips = 3ull * (peer->srtt_us + 4ull * peer->rttvar_us);
@@ -291,7 +291,7 @@ static inline uint64_t ripc__silence_of_hinted_us(const struct peer *peer)
 	return trips > HINTED_US ? trips : HINTED_US;
 }
 
-/* A partner that was asked whether it is there, and is silent for so long: its host is asked. */
+/* If a partner does not answer a query for this long, its host is queried. */
 static inline uint64_t ripc__silence_of_doubted_us(const struct peer *peer)
 {
 	uint64_t trips = 2ull * (peer->srtt_us + 4ull * peer->rttvar_us);
@@ -300,8 +300,8 @@ static inline uint64_t ripc__silence_of_doubted_us(const struct peer *peer)
 }
 
 /*
- * heard_us, from which silence counts: moved on by the delay of a timer that fired so late that
- * this process must have been stopped.
+ * heard_us, from which the time without response counts: moved on by the delay of a timer that
+ * fired so late that this process must have been stopped.
  */
 static inline uint64_t ripc__heard_us(const struct ripc_context *ctx,
 		const struct ripc__timer *fired, uint64_t heard_us)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How much may be in flight from a peer to us, by what comes and what does not: the window
+ * The window: how much may be in flight from a peer to us, derived from arrivals and losses
  * (protocol.md, congestion; rationale.md has the measurements).
  *
  * Design notes. Time is counted in rounds of a smoothed round trip. The queue on the way is the
@@ -18,22 +18,22 @@
 #define WINDOW_MIN  (8 * DATAGRAM_BASE)
 #define QUEUEING_US 1000u /* a full window that waits only for its receiver takes so long */
 #define LOSS_MOST   550u  /* of 1024: more is congestion, even without a queue */
-#define LOSS_BYTES  65536u /* of fewer their share would be chance */
-#define SILENCES_MOST 4u  /* in a row on such a path: that all were lost by chance is unlikely */
-#define PROOFS_MOST 4u    /* that such a path reorders: bytes asked for in vain are common there */
+#define LOSS_BYTES  65536u /* of fewer bytes the share would be chance */
+#define SILENCES_MOST 4u  /* in a row on such a path: unlikely to be all lost by chance */
+#define PROOFS_MOST 4u    /* that such a path reorders: needless requests are common there */
 #define REORDER_MOST   3u /* patience ends at two round trips */
 #define CUTS_TO_FORGET 16u
-#define FAR_US      2000u /* a path of such a round trip is long */
-#define PACE_AHEAD_US 1000000 /* further ahead it was of a clock that has wrapped */
+#define FAR_US      2000u /* a path with a longer round trip is long */
+#define PACE_AHEAD_US 1000000 /* further ahead: of a clock that has wrapped */
 #define BURSTS      8u      /* at least this many in a round trip */
 #define QUEUE_US    25000u
 #define RIVAL_ROUNDS 24u
-#define RIVAL_US    3000000u /* in so long, or a third of the rounds, it may have gone */
+#define RIVAL_US    3000000u /* after this, or a third of the rounds, the rival may have gone */
 #define CALM_ROUNDS  64u
 #define CUBIC_C      869     /* bytes in a cubic second: 0.6 times 1,448, half more than CUBIC's */
 #define CUBIC_MAX_MS 60000
 
-/* From the first bytes on. False: no memory, and the window stays as it is. */
+/* Begins the flow with the first bytes. False: no memory, and the window stays as it is. */
 static bool flow_begin(struct peer *peer)
 {
 	if (!peer->flow)
@@ -57,7 +57,7 @@ static bool is_queueing(const struct peer *peer)
 	return peer->srtt_us > 2 * peer->rtt_min_us + QUEUEING_US;
 }
 
-/* The same of the round that is not over yet, so that a window that doubles ends in time. */
+/* The same for the round that is not over yet: a window that doubles then ends in time. */
 static bool is_filled(const struct peer *peer)
 {
 	return is_queueing(peer) || (is_far(peer) && peer->flow->round_bytes > peer->window / 4 &&
@@ -71,8 +71,8 @@ static uint64_t holds(const struct peer *peer)
 }
 
 /*
- * Is there more under way than a long path holds? A queue that is overrun within one round, as by a
- * window that doubles, does not show in the shortest round trip.
+ * Is more under way than a long path holds? A queue that is overrun within one round, for
+ * example by a window that doubles, does not show in the shortest round trip.
  */
 static bool is_overfilled(const struct peer *peer)
 {
@@ -114,7 +114,7 @@ static uint16_t cube_root(uint64_t of)
 	return (uint16_t)root;
 }
 
-/* From now on; it is to be at most bytes again after some time. */
+/* The window grows as CUBIC from now on, and will be most bytes again after some time. */
 static void cubic_begin(const struct ripc_context *ctx, struct peer *peer, uint32_t most)
 {
 	uint64_t deficit = most > peer->window ? most - peer->window : 0;
@@ -139,9 +139,9 @@ static int64_t cubic_target(const struct ripc_context *ctx, const struct peer *p
 }
 
 /*
- * By how much the window grows in a round trip: near by a sixteenth where there is no queue, in one
- * by a datagram, as TCP's (Jacobson, 1988), or where that would take minutes as CUBIC's, on the
- * mean; far by an eighth, until there is a queue.
+ * The growth of the window in a round trip. Near: a sixteenth if there is no queue; if there is
+ * one, a datagram, as TCP's (Jacobson, 1988), or, where that would take minutes, as CUBIC's, on
+ * the mean. Far: an eighth, until there is a queue.
  */
 static uint32_t step_of(const struct ripc_context *ctx, const struct peer *peer)
 {
@@ -206,9 +206,9 @@ static void rival_begin(const struct ripc_context *ctx, struct peer *peer)
 }
 
 /*
- * Our share of the link is fell_us of most_us, by which the queue would have fallen were all of it
- * ours. Below a half the window grows as after a cut from the window that would fill the link
- * alone, which is taken for four times ours at most.
+ * Our share of the link is fell_us of most_us. The latter is the fall of the queue if all of it
+ * were ours. With a share below a half the window grows as after a cut from the window that
+ * would fill the link alone, which is assumed to be four times ours at most.
  */
 static void rival_catch_up(const struct ripc_context *ctx, struct peer *peer, uint64_t fell_us,
 		uint64_t most_us)
@@ -219,7 +219,7 @@ static void rival_catch_up(const struct ripc_context *ctx, struct peer *peer, ui
 		(uint32_t)(peer->window * most_us / fell_us));
 }
 
-/* The queue of a window that could not be made smaller is expected. */
+/* If the window could not be made smaller, its queue is expected. */
 static void test_end(const struct ripc_context *ctx, struct peer *peer, uint32_t queue_us)
 {
 	uint64_t had_us = peer->flow->queue_us, with_us = peer->rtt_min_us + had_us;
@@ -238,7 +238,7 @@ static void test_end(const struct ripc_context *ctx, struct peer *peer, uint32_t
 	rival_catch_up(ctx, peer, fell_us, most_us);
 }
 
-/* A loss makes others give way, too: a queue that then goes tells nothing. */
+/* A loss makes others give way, too: if the queue then vanishes, that proves nothing. */
 static void test_stop(const struct ripc_context *ctx, struct peer *peer)
 {
 	peer->is_testing = false;
@@ -287,7 +287,10 @@ static void round_end(const struct ripc_context *ctx, struct peer *peer)
 
 /* ---- growing ----------------------------------------------------------------------------- */
 
-/* Bytes in a millisecond that come; in the first round, of which nothing is known yet, so far. */
+/*
+ * Bytes that arrive in a millisecond; in the first round, before there is a rate, the bytes so
+ * far.
+ */
 static uint64_t rate_so_far(const struct ripc_context *ctx, const struct peer *peer)
 {
 	uint32_t took_us = (uint32_t)ctx->now_us - peer->flow->round_us;
@@ -393,8 +396,8 @@ static void window_bound(struct ripc_context *ctx, struct peer *peer)
 }
 
 /*
- * A loss means congestion if there is a queue, or if very much is lost; without either it is the
- * path that loses, and sending less would not help (docs/rationale.md). Nor does silence mean
+ * A loss means congestion if there is a queue, or if very much is lost. Without either the path
+ * itself loses, and sending less would not help (docs/rationale.md). Nor does a timeout mean
  * congestion on a path that loses, unless it lasts: the request or its answer was lost.
  */
 static bool is_congestion(struct peer *peer, bool silence)
@@ -407,8 +410,8 @@ static bool is_congestion(struct peer *peer, bool silence)
 }
 
 /*
- * A long path takes long to fill again: the window is cut by as much as CUBIC's, and not below what
- * has come, which the path holds without a queue, but for a sixteenth.
+ * A long path takes long to fill again: the window is cut by as much as CUBIC's, and not below
+ * fifteen sixteenths of the bytes that the path holds without a queue, as measured by arrivals.
  */
 static uint64_t window_after_cut(const struct peer *peer)
 {
@@ -434,7 +437,7 @@ void ripc__peer_cut(struct ripc_context *ctx, struct peer *peer, uint64_t lost_b
 	if (!flow_begin(peer))
 		return;
 	peer->flow->epoch_lost += (uint32_t)lost_bytes;
-	/* Before the first round trip is known, silence may just be a long path. */
+	/* Before the first round trip is known, a timeout may just be a long path. */
 	if (peer->srtt_us == 0 || (uint32_t)ctx->now_us - peer->flow->cut_us < cut_again_us(peer))
 		return;
 	peer->flow->cut_us = (uint32_t)ctx->now_us;
@@ -453,14 +456,15 @@ void ripc__peer_cut(struct ripc_context *ctx, struct peer *peer, uint64_t lost_b
 	}
 	peer->flow->window_before = peer->window;
 	window_set(peer, window_after_cut(peer));
-	/* A window that doubled was never good. */
+	/* A window that doubled was never proven. */
 	cubic_begin(ctx, peer, peer->slow_start ? peer->window : peer->flow->window_before);
 	peer->slow_start = false;
 }
 
 /*
- * On a path that loses, some requests are repeated too early whatever the path does: only several
- * proofs among CUTS_TO_FORGET losses count there. A path that reorders gives one for nearly each.
+ * On a path that loses, some requests are repeated too early whatever the path does: only
+ * several proofs among CUTS_TO_FORGET losses count there. A path that reorders gives a proof for
+ * nearly each.
  */
 void ripc__peer_reorders(struct peer *peer)
 {

@@ -12,18 +12,18 @@ struct ripc_context;
 
 #define WINDOW_NEAR        (1u << 20) /* bytes in flight from one peer: fits the cache */
 #define WINDOW_MAX         (64u << 20) /* the same on a long path */
-#define LOSSY              51u   /* of 1024: beyond that the path loses, and with it requests */
+#define LOSSY              51u   /* of 1024: a path with more loss loses requests, too */
 #define AT_ONCE_US         4000u /* arrivals of this time must fit the receive buffer */
 
-/* grow: new bytes arrived. cut: bytes were found lost (0: silence). */
+/* grow: new bytes arrived. cut: bytes were found lost (0: timeout). */
 void ripc__peer_grow(struct ripc_context *ctx, struct peer *peer, uint32_t bytes);
 void ripc__peer_cut(struct ripc_context *ctx, struct peer *peer, uint64_t lost_bytes);
-/* How many bytes may be granted now, so that they do not come all at once; bytes were granted. */
+/* How many bytes may be granted now without arriving all at once; bytes were granted. */
 uint64_t ripc__peer_pace(struct ripc_context *ctx, struct peer *peer, uint64_t burst);
 void ripc__peer_paced(struct peer *peer, uint64_t bytes);
 /* Bytes that may be in flight from the peer now: no more than its device buffers. */
 uint32_t ripc__peer_window(struct ripc_context *ctx, struct peer *peer);
-/* The peer is reached by another network: forgets all about the old path but srtt_us. */
+/* The peer is reached by another network: forgets the old path except srtt_us. */
 void ripc__window_anew(struct peer *peer);
 /* Bytes that were taken for lost had only been late. */
 void ripc__peer_reorders(struct peer *peer);
@@ -34,8 +34,10 @@ static inline bool ripc__peer_is_lossy(const struct peer *peer)
 	return peer->loss > LOSSY;
 }
 
-/* Do the bytes of the peer arrive spread over the round trip? Until a rate was measured nothing is
- * paced, and all that is granted arrives at once. */
+/*
+ * Do the bytes of the peer arrive spread over the round trip? Until a rate was measured nothing
+ * is paced, and granted bytes arrive all at once.
+ */
 static inline bool ripc__peer_is_spread(const struct peer *peer)
 {
 	return peer->rtt_min_us > AT_ONCE_US && peer->flow && peer->flow->rate;
