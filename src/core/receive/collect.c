@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The bytes of an incoming long message: which are there, which are missing, and their
- * checksum, put together from those of the packets.
+ * The bytes of an incoming long message: present ones, missing ones, and the checksum, put
+ * together from those of the packets.
  *
  * Design notes. A range of bytes is written once: a packet is copied (and its checksum taken in
  * the same pass) only into a range that has not been received, and counts as received only if
- * the checksum is right. [0, have) is there; pieces are what came beyond it, sorted, disjoint,
- * not adjacent to each other or to have.
+ * the checksum is right. [0, have) is here; pieces are ranges that arrived beyond it, sorted,
+ * disjoint, not adjacent to each other or to have.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -205,7 +205,7 @@ static bool is_missing(const struct incoming *incoming, struct wire_range range)
 	return at == incoming->n_pieces || incoming->pieces[at].start >= range.end;
 }
 
-/* Pages for what comes, a step ahead where bytes come in order. -ENOMEM. */
+/* Makes pages ready for arriving bytes, a step ahead where bytes arrive in order. -ENOMEM. */
 static int make_ready(struct incoming *incoming, struct wire_range range)
 {
 	uint64_t end = (range.end + AHEAD - 1) / AHEAD * AHEAD;
@@ -244,8 +244,7 @@ int64_t ripc__collect(struct incoming *incoming, const struct wire_packet *packe
 		incoming->sum = packet->sum;
 		incoming->sum_known = true;
 	} else if (packet->h.flags & WIRE_F_LAST && packet->payload_len == incoming->total) {
-		incoming->sum = packet->announce.sum; /* otherwise the checksum is that of bytes
-		                                         that are moved */
+		incoming->sum = packet->announce.sum; /* otherwise it is of moved bytes */
 		incoming->sum_known = true;
 	}
 	return (int64_t)(incoming->got - got);
@@ -295,8 +294,8 @@ static uint64_t now_of(const struct incoming *incoming)
 }
 
 /*
- * Is the gap before this piece more than reordering? Three datagrams that came after it say so,
- * or a quarter of a round trip; only time, and more of it, where the path has proved to reorder.
+ * Is the gap before this piece more than reordering? Three later datagrams show that, or a
+ * quarter of a round trip. On a path that has proved to reorder, only time does, and more of it.
  */
 static bool is_ripe(const struct incoming *incoming, const struct piece *piece)
 {

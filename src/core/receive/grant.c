@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which long messages may send now, and how much: what is granted to them, and the credit that
- * they hold meanwhile (protocol.md, credit and congestion).
+ * The grants of long messages: which may send now, and how much; and the credit that they hold
+ * meanwhile (protocol.md, credit and congestion).
  *
  * Design notes. limit - got bytes of a message are on their way or lost; in_flight of them are
  * taken to be on their way. A message is granted (in receives.granted), waits for a grant (in
@@ -25,7 +25,7 @@
 
 /* ---- pull -------------------------------------------------------------------------------- */
 
-/* Asking the sender of a long message for what may come, and for what is missing. */
+/* Requests to the sender of a long message: which bytes may be sent, and which are missing. */
 
 static void pull_send(struct incoming *incoming, struct wire_packet *packet)
 {
@@ -67,14 +67,14 @@ void ripc__pull_due(struct incoming *incoming)
 
 #define GRANT_LOOK 64u /* waiting messages that are compared for the next turn */
 #define PACE_US    1000u
-#define QUANTUM    (4 * 65536u) /* credit is given in pieces of a few offload batches */
+#define QUANTUM    (4 * 65536u) /* credit is granted in pieces of a few offload batches */
 
 static struct ripc_context *context_of(const struct incoming *incoming)
 {
 	return incoming->partner->service->ctx;
 }
 
-/* Bytes that are taken to be on their way, or are no longer. */
+/* Counts bytes as on their way, or no longer. */
 static void account(struct incoming *incoming, int64_t bytes)
 {
 	struct peer *peer = incoming->partner->peer;
@@ -115,8 +115,7 @@ void ripc__grant_silent(struct incoming *incoming)
 {
 	bool was_granted = incoming->is_granted;
 
-	account(incoming, -(int64_t)incoming->in_flight); /* the bytes are lost, or never were in
-	                                                     flight */
+	account(incoming, -(int64_t)incoming->in_flight); /* lost, or never in flight */
 	if (!was_granted)
 		return;
 	ripc__grant_end(incoming);
@@ -144,7 +143,7 @@ static uint64_t credit_left(const struct incoming *incoming)
 	return most > all ? most - all : 0;
 }
 
-/* Soon, also if nothing comes meanwhile. */
+/* Looks again soon, even if nothing arrives meanwhile. */
 static void look_again(struct incoming *incoming)
 {
 	struct ripc_context *ctx = context_of(incoming);
@@ -172,7 +171,7 @@ bool ripc__grant(struct incoming *incoming)
 		least /= 4;
 		look_again(incoming);
 	}
-	/* Nothing under way: however small the window is, one datagram must come. */
+	/* Nothing is under way: however small the window is, one datagram must be granted. */
 	if (room < least && incoming->limit == incoming->got)
 		room = ripc__peer_payload(ctx, peer);
 	else if (room < least && room < wanted)
@@ -189,7 +188,7 @@ bool ripc__grant(struct incoming *incoming)
 	return true;
 }
 
-/* Has its peer less than what may be granted to one, and to one beside all others? */
+/* Is its peer below the limit of a peer, and below that of one peer beside all others? */
 static bool is_eligible(const struct incoming *incoming)
 {
 	return incoming->partner->peer->held[SHARE_GRANTED] < GRANTED_OF_PEER &&
@@ -238,7 +237,7 @@ void ripc__grant_wait(struct incoming *incoming)
 
 	list_append(&ctx->receives.ungranted, &incoming->granted);
 	ripc__incoming_schedule(ctx);
-	/* Say at once that it has come, even if nothing can be granted yet. */
+	/* Report the arrival at once, even if nothing can be granted yet. */
 	if (incoming->first_grant)
 		ripc__incoming_pull(incoming, 0);
 }

@@ -44,7 +44,7 @@ static struct incoming *incoming_find(struct partner *partner, uint64_t number)
 	return NULL;
 }
 
-/* Unlinks and frees the message, whatever became of it. Its credit goes to messages that wait. */
+/* Unlinks and frees the message, whatever its outcome. Waiting messages get its credit. */
 static void incoming_free(struct incoming *incoming)
 {
 	struct ripc_context *ctx = context_of(incoming);
@@ -180,7 +180,10 @@ err_free:
 
 /* See incoming.h. docs/protocol.md, Rights. */
 
-/* All its items fit: so the loan ends with this message, and no second one comes for it. */
+/*
+ * Do all items fit? Then the posting ends with this message, and no second one is received into
+ * it.
+ */
 static bool fits(const struct lent *lent, const struct wire_packet *packet)
 {
 	uint32_t n = packet->h.type == WIRE_SHORT ? packet->n_items : packet->announce.n_items;
@@ -215,13 +218,16 @@ bool ripc__is_permitted(struct partner *partner, const struct wire_packet *packe
 /* ---- deliver ----------------------------------------------------------------------------- */
 
 /*
- * The end of a long message that has come: checksum of the whole, into the queue, remembered, then
- * the answer, in this order. A message that comes before its turn waits for it.
+ * The end of a long message that has arrived: checksum of the whole, into the queue, remembered,
+ * then the answer, in this order. A message that arrives before its turn waits for it.
  */
 
 #define ACK_AT_ONCE (1u << 20) /* bytes of a message whose ack waits for nothing */
 
-/* announce: of a message that came whole, or NULL; then large is what it holds. */
+/*
+ * announce: of a message that arrived whole, or NULL; large is the memory that the message
+ * holds.
+ */
 static void deliver(struct partner *partner, const struct wire_packet *announce,
 		struct message *message, uint64_t total, const struct holding *large)
 {
@@ -258,7 +264,7 @@ static void delivered(struct partner *partner, uint64_t number, uint64_t total)
 	ripc__number_delivered(partner, number);
 	ripc__point(partner->service->ctx, "before_done");
 	ripc__ack_queue(partner, number, 0);
-	/* Its sender need not wait until the application has looked at so much. */
+	/* The sender need not wait until the application has looked at so many bytes. */
 	if (total >= ACK_AT_ONCE)
 		ripc__acks_flush(partner->service->ctx);
 	next = partner->ordering ? ripc__order_delivered(partner, number) : NULL;
@@ -266,14 +272,14 @@ static void delivered(struct partner *partner, uint64_t number, uint64_t total)
 		incoming_finish(next);
 }
 
-/* The message gives back its credit, and its turn. */
+/* The message releases its credit, and its turn. */
 static void incoming_let_go(struct incoming *incoming)
 {
 	ripc__grant_end(incoming);
 	ripc__incoming_schedule(incoming->partner->service->ctx);
 }
 
-/* The whole message is here, but not the message that must be handed out before it. */
+/* The whole message is here, but not the message that must be delivered before it. */
 static void wait_for_turn(struct incoming *incoming)
 {
 	struct ripc_context *ctx = incoming->partner->service->ctx;
@@ -333,17 +339,17 @@ static void deliver_whole(struct partner *partner, const struct wire_packet *pac
 /* ---- announced --------------------------------------------------------------------------- */
 
 /*
- * A long message that is announced for the first time: whether it is accepted, refused, or put off
- * until there is room or its turn has come (protocol.md, long messages). If there is no room, this
- * file also finds out why, says so in the log, and tells whether waiting helps.
+ * A long message that is announced for the first time: whether it is accepted, refused, or put
+ * off until there is room or its turn has come (protocol.md, long messages). If there is no
+ * room, this section also finds out why, logs that, and decides whether waiting helps.
  *
- * Design notes. The share of a sender (partner/partner.c) counts its unread messages. Messages that
- * the application has read and keeps count for nobody, and only the pool knows that it is full. The
- * cause is found by asking the pool once more: memory, or descriptors, of which each new slab needs
- * one.
+ * Design notes. The share of a sender (partner/partner.c) counts its unread messages. Messages
+ * that the application has read and keeps count for no sender, and only the pool knows that it
+ * is full. One more try at the pool finds the cause: memory, or descriptors, of which each new
+ * slab needs one.
  */
 
-#define QUIET_US     60000000u /* after so long without a cause, it is told anew */
+#define QUIET_US     60000000u /* after this long without a cause, it is logged anew */
 
 /* Does a call wait for this reply? */
 static bool is_awaited(struct partner *partner, const struct wire_packet *packet)
@@ -355,7 +361,7 @@ static bool is_awaited(struct partner *partner, const struct wire_packet *packet
 	return awaited;
 }
 
-/* 0: the announced message may be accepted; else why not. */
+/* 0: the announced message may be accepted; otherwise the reason against it. */
 static int admit(struct partner *partner, const struct wire_packet *packet)
 {
 	const struct ripc_service *service = partner->service;
@@ -434,9 +440,9 @@ static void say_memory(const struct partner *partner, uint64_t total,
 }
 
 /*
- * An announced message has found no place. True: held memory may be freed, so the sender must ask
- * again. False: none is held, and waiting does not help. The log tells why, once; again after a
- * minute without that.
+ * An announced message has found no place. True: memory that the application holds may be freed,
+ * hence the sender must announce again. False: none is held, and waiting does not help. The
+ * cause is logged once, and again after a minute without it.
  */
 static bool room_may_come(struct partner *partner, uint64_t total)
 {
@@ -452,7 +458,7 @@ static bool room_may_come(struct partner *partner, uint64_t total)
 	return pool.used > 0;
 }
 
-/* Alive, but there is no room now: the sender keeps it, and asks again. */
+/* We are alive, but there is no room now: the sender keeps the message, and announces it again. */
 static void answer_busy(struct partner *partner, uint64_t number, enum wire_busy why)
 {
 	struct wire_packet packet = {.h.number = number, .pull.busy = why};
@@ -476,7 +482,7 @@ static void no_room(struct partner *partner, const struct wire_packet *packet)
 		refuse_announced(partner, packet->h.number, -ENOBUFS);
 }
 
-/* Is there no room, even if what came before its turn gives way? */
+/* Is there no room, even if messages before their turn give way? */
 static bool is_over_share(struct partner *partner, const struct wire_packet *packet)
 {
 	while (over_share(partner, packet)) {
@@ -525,7 +531,7 @@ static void announced_new(struct partner *partner, const struct wire_packet *pac
 	}
 }
 
-/* The sender wants to know, finally, and will not send any more. */
+/* The sender wants a final answer, and will send no more. */
 static void incoming_cancel(struct partner *partner, const struct wire_packet *packet)
 {
 	uint64_t number = packet->h.number, ahead;
@@ -550,7 +556,7 @@ static void incoming_cancel(struct partner *partner, const struct wire_packet *p
 	} else if (incoming) {
 		ripc__incoming_refuse(incoming, -ECANCELED, true);
 	} else {
-		/* Never announced here: it must not be accepted when it comes late. */
+		/* Never announced here: the message must not be accepted when it arrives late. */
 		ripc__number_refused(partner, number, -ECANCELED);
 		ripc__ack_queue(partner, number, -ECANCELED);
 	}
@@ -568,7 +574,7 @@ static void incoming_cancel(struct partner *partner, const struct wire_packet *p
  * (ctx->receives.arriving).
  */
 
-#define SILENCES_PLAIN   2u /* until the waits double: on a path that loses much they are common */
+#define SILENCES_PLAIN   2u /* until the waits double: common on a path that loses much */
 #define READ_AGAIN_US    1000u /* after the device took no read at all */
 
 /* ---- asking ------------------------------------------------------------------------------ */
@@ -578,7 +584,7 @@ static uint64_t arrival_deadline(const struct incoming *incoming)
 	return context_of(incoming)->now_us + incoming->wait_us;
 }
 
-/* While it is read its repeated announcements tell that its sender is there. */
+/* While a message is read, repeated announcements show that its sender is there. */
 static void fire_reading(struct incoming *incoming)
 {
 	struct ripc_context *ctx = context_of(incoming);
@@ -598,7 +604,7 @@ static void timer_set(struct incoming *incoming, uint64_t at_us)
 	ripc__timer_set(&context_of(incoming)->loop.timers, &incoming->timer, at_us);
 }
 
-/* A reply that nobody waits for any more is refused. True: the message is gone. */
+/* A reply that no call waits for any more is refused. True: the message is gone. */
 static bool refuse_unwanted(struct incoming *incoming)
 {
 	struct partner *partner = incoming->partner;
@@ -612,7 +618,7 @@ static bool refuse_unwanted(struct incoming *incoming)
 	return true;
 }
 
-/* After bytes have come or credit has become free: what is to be asked now? */
+/* Requests bytes after some have arrived or credit has become free. */
 static void update(struct incoming *incoming)
 {
 	struct ripc_context *ctx = context_of(incoming);
@@ -623,7 +629,7 @@ static void update(struct incoming *incoming)
 	}
 	if (refuse_unwanted(incoming))
 		return;
-	/* Silent before, it takes its turn again. */
+	/* The message had no arrivals before, and takes its turn again. */
 	if (!incoming->is_granted && !list_empty(&incoming->granted))
 		ripc__incoming_schedule(ctx);
 	if (incoming->n_pieces && ripc__holes_may_be_due(incoming))
@@ -666,7 +672,7 @@ static void fire(void *owner, struct ripc__timer *timer)
 		update(incoming);
 		return;
 	}
-	/* One silence may be a lost request; two of the whole peer are more than that. */
+	/* One timeout may be a lost request; two of the whole peer are more than that. */
 	if (++incoming->silences > 1 &&
 			(uint32_t)ctx->now_us - peer->arrived_us >= incoming->wait_us)
 		ripc__peer_cut(ctx, peer, 0);
@@ -715,7 +721,7 @@ void ripc__arrivals_settle(struct ripc_context *ctx)
 		update(incoming);
 }
 
-/* Bytes of a datagram that may be one of many; with the last byte nothing more is waited for. */
+/* Handles a datagram that may be one of many; after the last byte nothing more is awaited. */
 static void gather(struct incoming *incoming)
 {
 	struct ripc_context *ctx = context_of(incoming);
@@ -727,7 +733,7 @@ static void gather(struct incoming *incoming)
 		ripc__arrivals_settle(ctx);
 }
 
-/* These bytes are here already: what we asked for again was perhaps only late. */
+/* These bytes are here already: the bytes that we requested again were perhaps only late. */
 static void unneeded(struct incoming *incoming)
 {
 	struct ripc_context *ctx = context_of(incoming);
@@ -739,8 +745,8 @@ static void unneeded(struct incoming *incoming)
 }
 
 /*
- * How many bytes are new. Negative: the packet was altered, or there is no memory, and the message
- * was refused.
+ * Returns how many bytes are new. Negative: the packet was altered, or there is no memory, and
+ * the message was refused.
  */
 static int64_t take(struct incoming *incoming, const struct wire_packet *packet, uint64_t offset)
 {
@@ -778,7 +784,7 @@ static void data_take(struct incoming *incoming, const struct wire_packet *packe
 		update(incoming);
 }
 
-/* Mostly it is the one of which the last datagram was. */
+/* Most often it is the message of the last datagram. */
 static struct incoming *find(struct partner *partner, uint64_t number)
 {
 	struct incoming *arriving = partner->service->ctx->receives.arriving;
@@ -807,7 +813,7 @@ void ripc__incoming_data(struct partner *partner, const struct wire_packet *pack
 
 /* ---- announcements ----------------------------------------------------------------------- */
 
-/* For what has come with an announcement; else the message is refused, and gone. */
+/* Is there memory for the bytes of an announcement? Otherwise the message is refused, and gone. */
 static bool has_memory(struct incoming *incoming, const struct wire_packet *packet)
 {
 	if (ripc__places_fault(incoming->message, 0, packet->payload_len) == 0)
@@ -829,7 +835,10 @@ static void cannot_be_read(struct incoming *incoming)
 	incoming->unreadable = true;
 	incoming->heard_us = incoming->arrived_us = context_of(incoming)->now_us;
 	timer_set(incoming, arrival_deadline(incoming));
-	/* Where the first read was refused at once it still waits for credit, or has some. */
+	/*
+	 * If the first read was refused at once, the message still waits for credit, or has
+	 * some.
+	 */
 	if (incoming->limit < incoming->total && list_empty(&incoming->granted))
 		ripc__grant_wait(incoming);
 	/* Earlier bytes may have been overwritten. */
@@ -845,18 +854,21 @@ static void reading_ended(struct incoming *incoming, bool right)
 		cannot_be_read(incoming);
 }
 
-/* Its sender has learnt who we are only after it had announced it, and now opens it for us. */
+/*
+ * The sender has learnt who we are only after it had announced the message, and now opens it for
+ * us.
+ */
 static bool read_instead(struct incoming *incoming, const struct wire_packet *packet)
 {
 	if (incoming->got > UNASKED_BYTES || !ripc__reading_start(incoming, packet, reading_ended))
 		return false;
 	if (!incoming->reading)
-		return true; /* the first read has failed at once: it is pulled as before */
+		return true; /* the first read failed at once: pulled as before */
 	incoming_let_go(incoming);
 	return true;
 }
 
-/* False: there is no room for it. */
+/* False: there is no room for the message. */
 static bool accept_announced(struct partner *partner, const struct wire_packet *packet)
 {
 	struct incoming *incoming = incoming_alloc(partner, packet, NULL, fire);
@@ -865,13 +877,13 @@ static bool accept_announced(struct partner *partner, const struct wire_packet *
 		return false;
 	incoming->limit = packet->announce.unasked < UNASKED_BYTES ?
 		packet->announce.unasked : UNASKED_BYTES;
-	/* Nothing beyond the limit is taken, so that it must not be beyond the places. */
+	/* Nothing beyond the limit is accepted, hence the limit must not be beyond the places. */
 	if (incoming->limit > incoming->total)
 		incoming->limit = incoming->total;
 	ripc__grant_expect(incoming);
 	if (!has_memory(incoming, packet))
 		return true;
-	/* A device that takes no read at first is asked again soon. */
+	/* A device that accepts no read at first is tried again soon. */
 	timer_set(incoming, !wire_has_keys(packet->announce.keys) ? arrival_deadline(incoming) :
 		context_of(incoming)->now_us + READ_AGAIN_US);
 	if (wire_has_keys(packet->announce.keys) &&
@@ -883,7 +895,7 @@ static bool accept_announced(struct partner *partner, const struct wire_packet *
 		incoming_finish(incoming);
 		return true;
 	}
-	/* The message was announced before, in vain, and so these bytes were sent. */
+	/* The message was announced before, in vain, and these bytes were sent then. */
 	if (packet->payload_len == 0 && incoming->limit)
 		ripc__incoming_pull(incoming, incoming->limit);
 	if (incoming->limit < incoming->total)
@@ -891,7 +903,7 @@ static bool accept_announced(struct partner *partner, const struct wire_packet *
 	return true;
 }
 
-/* All of it is here, before its turn. Without memory it is as if it had not come. */
+/* Keeps a whole message before its turn. Without memory it counts as not arrived. */
 static void keep(struct partner *partner, const struct wire_packet *packet,
 		struct message *message)
 {
@@ -901,14 +913,14 @@ static void keep(struct partner *partner, const struct wire_packet *packet,
 		ripc__message_free(message);
 		return;
 	}
-	/* As is said of what is read: its sender is to send nothing. */
+	/* The answer is that for a message that is read: its sender must send nothing. */
 	incoming->limit = packet->announce.unasked < incoming->total ? packet->announce.unasked :
 		incoming->total;
 	incoming->got = incoming->total;
 	wait_for_turn(incoming);
 }
 
-/* Unless it is the answer to a message that has lent places for it. */
+/* Maps a given message, unless it is the answer to a message that has posted buffers for it. */
 static struct message *map_given(struct partner *partner, const struct wire_packet *packet)
 {
 	if (packet->announce.keys != WIRE_KEYS_GIVEN ||
@@ -938,7 +950,7 @@ static bool incoming_new(struct partner *partner, const struct wire_packet *pack
 	return true;
 }
 
-/* Its sender has learnt only now who we are. Windows are for what was announced before them. */
+/* The sender has learnt only now who we are. Windows are for messages announced before them. */
 static bool map_instead(struct incoming *incoming, const struct wire_packet *packet)
 {
 	struct partner *partner = incoming->partner;
@@ -967,7 +979,7 @@ static bool is_repeated(const struct incoming *incoming, const struct wire_packe
 	return same;
 }
 
-/* The sender has heard nothing for a while. */
+/* The sender has received nothing for a while. */
 static void announce_again(struct incoming *incoming, const struct wire_packet *packet)
 {
 	uint32_t patience_us = ripc__peer_patience(context_of(incoming), incoming->partner->peer);
@@ -1006,7 +1018,7 @@ static void announce_again(struct incoming *incoming, const struct wire_packet *
 		ripc__incoming_pull(incoming, overdue ? incoming->limit : 0);
 }
 
-/* Replies, and only they, have numbers of that row; no order is theirs. */
+/* Replies, and only they, have numbers of that row; they have no order. */
 static bool is_in_row(const struct wire_packet *packet)
 {
 	return wire_is_answer(packet) ? packet->h.number > WIRE_REPLIES &&

@@ -39,46 +39,46 @@ struct incoming {
 	struct message *message;   /* with its places; NULL after the message went to the queue */
 	struct lent *lent;         /* return buffers in use; NULL: none */
 	struct reading *reading;   /* NULL: the message is not read but pulled */
-	uint64_t number, total, previous; /* previous: handed out before this one; 0: none */
+	uint64_t number, total, previous; /* previous: delivered before this one; 0: none */
 	struct holding held;       /* pool memory of the message's places, */
 	enum share share;          /* and of which share */
 	uint64_t have;             /* bytes [0, have) are here */
 	uint64_t ready;            /* bytes [0, ready) have pages where they land */
-	uint64_t got;              /* all bytes that arrived */
+	uint64_t got;              /* bytes [0, ready) have pages at their places */
 	uint64_t high;             /* end of the furthest byte that arrived */
 	uint64_t limit;            /* bytes [0, limit) were granted */
 	uint64_t in_flight;        /* of limit - got: bytes taken to be on their way */
 	uint64_t counted;          /* of SHARE_CREDIT, for in_flight */
 	uint64_t heard_us, started_us; /* heard_us: last packet of the sender about the message */
-	uint64_t arrived_us;       /* when bytes came last, or the wait for them began anew */
+	uint64_t arrived_us;       /* when bytes last arrived, or the wait for them began anew */
 	uint64_t resent_us;        /* when holes were last asked for; 0: the request was judged */
 	uint64_t asked_us;         /* when holes, not all filled, were last asked for; 0: never */
 	uint32_t crc, sum;         /* of [0, have); the sender's of the whole, if sum_known */
 	uint32_t wait_us;
-	uint32_t arrivals;         /* datagrams that came */
+	uint32_t arrivals;         /* datagrams that arrived */
 	uint32_t unsettled;        /* bytes that ripc__arrivals_settle() has yet to count */
 	uint32_t fresh;            /* pieces since holes were last asked for */
-	uint32_t silences;         /* waits in a row that ended in silence */
+	uint32_t silences;         /* waits in a row without any arrival */
 	uint32_t n_pieces, max_pieces;
 	uint32_t datagram_bytes;   /* payload of the longest DATA packet so far */
 	uint32_t cursor_item;      /* the place that contains byte cursor_start */
 	uint64_t cursor_start;
 	bool sum_known, is_granted, first_grant, ordered;
 	bool unreadable, complete; /* reading failed; all is here, and waits for its turn */
-	bool settled;              /* the message has no places that may be given back */
+	bool settled;              /* the message has no places that may be released */
 	struct piece *pieces;
 };
 
-/* Ends the message undelivered and remembers the refusal; tell: the sender hears of it. */
+/* Ends the message undelivered and remembers the refusal; tell: the sender is notified. */
 void ripc__incoming_refuse(struct incoming *incoming, int status, bool tell);
 /*
- * Return buffers are taken back: ends the incoming message, if any, that comes into them, as
- * ripc__incoming_refuse().
+ * Return buffers are taken back: ends the incoming message, if any, that is received into them,
+ * as ripc__incoming_refuse().
  */
 void ripc__incoming_stop(struct ripc_context *ctx, const struct lent *lent);
 void ripc__incoming_forget(struct incoming *incoming);
 
-/* Bytes of memory that an announced message takes if it came whole. */
+/* Bytes of memory that an announced message takes if it arrived whole. */
 static inline uint64_t ripc__whole_bytes(const struct wire_packet *packet)
 {
 	return sizeof(struct message) + packet->n_items * sizeof(struct iovec) +
@@ -90,23 +90,24 @@ static inline uint64_t ripc__whole_bytes(const struct wire_packet *packet)
 /* Messages of a partner that has no right to send to our service. */
 
 /*
- * May this SHORT or new ANNOUNCE come, though the partner was denied when it was last judged? It
- * may if the partner has the right now, and if it is the reply to what our service has sent: to an
- * open call, or into return buffers that wait for it. Else a log line says who was refused.
+ * May this SHORT or new ANNOUNCE be accepted, though the partner was denied when it was last
+ * judged? It may if the partner has the right now, or if it is the reply to a message of our
+ * service: to an open call, or into return buffers that wait for it. Otherwise a log line names
+ * the refused partner.
  */
 bool ripc__is_permitted(struct partner *partner, const struct wire_packet *packet);
 
 /* ---- arrive ------------------------------------------------------------------------------ */
 
-/* Packets of long messages that come. */
+/* Packets of long messages that arrive. */
 
-/* The packet types that the receiver of messages takes, but for SHORT and DATA (engine/input.c). */
+/* The packet types for the receiver of messages, except SHORT and DATA (engine/input.c). */
 extern packet_handler *const ripc__receive_handlers[WIRE_TYPE_END];
 
 /* An announcement, or bytes, came from this partner. The message may end; the partner stays. */
 void ripc__incoming_announce(struct partner *partner, const struct wire_packet *packet);
 void ripc__incoming_data(struct partner *partner, const struct wire_packet *packet);
-/* A look at a port ends: its bytes count for credit and window, and more bytes are asked for. */
+/* A look at a port ends: its bytes count for credit and window, and more bytes are requested. */
 void ripc__arrivals_settle(struct ripc_context *ctx);
 
 /* ---- announced --------------------------------------------------------------------------- */

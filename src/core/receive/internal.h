@@ -31,18 +31,18 @@ int64_t ripc__collect(struct incoming *incoming, const struct wire_packet *packe
 
 #define GRANTED_OF_PEER    4u     /* messages of one peer that may send at once */
 
-/* The message waits for its turn, which may come at once. The sender hears of it. */
+/* The message waits for its turn, which may come at once. The sender is notified. */
 void ripc__grant_wait(struct incoming *incoming);
 /* Raises the limit as far as windows and credit allow. True: the limit was raised. */
 bool ripc__grant(struct incoming *incoming);
 /*
- * Bytes that may come unasked, or are missing after a silence, count as on their way, as far as the
- * sender's share goes: a sender that sends nothing takes no share of other senders.
+ * Bytes that may arrive unasked, or are missing after a timeout, count as on their way, as far
+ * as the sender's share allows: a sender that sends nothing takes no share of other senders.
  */
 void ripc__grant_expect(struct incoming *incoming);
-/* New bytes of the message have come. The message may have to wait for its turn again. */
+/* New bytes of the message have arrived. The message may have to wait for its turn again. */
 void ripc__grant_arrived(struct incoming *incoming, uint32_t bytes);
-/* No byte has come for too long: the message gives back the credit that it holds. */
+/* No byte has arrived for too long: the message releases the credit that it holds. */
 void ripc__grant_silent(struct incoming *incoming);
 /* The message holds no credit and waits for none any more. */
 void ripc__grant_end(struct incoming *incoming);
@@ -51,7 +51,7 @@ void ripc__incoming_schedule(struct ripc_context *ctx);
 
 /* ---- holes ------------------------------------------------------------------------------- */
 
-/* Holes: bytes of a long message that are missing, and are asked for again. */
+/* Holes: bytes of a long message that are missing, and are requested again. */
 
 bool ripc__holes_may_be_due(const struct incoming *incoming);
 /* Names in pull the gaps that must be asked for now; returns how many bytes they have. */
@@ -63,7 +63,7 @@ void ripc__holes_all(struct incoming *incoming, uint64_t end, struct wire_pull *
 
 /* The order of messages sent with RIPC_ORDERED, at the receiver (protocol.md, Order). */
 
-/* May an ordered message be handed out, as far as the message before it is concerned? */
+/* May an ordered message be delivered, as far as the message before it is concerned? */
 static inline bool ripc__order_may_pass(const struct partner *partner, uint64_t previous)
 {
 	const struct longs *longs = &partner->longs;
@@ -75,7 +75,7 @@ static inline bool ripc__order_may_pass(const struct partner *partner, uint64_t 
 int ripc__order_check_ordered(struct partner *partner, const struct wire_packet *announce);
 /*
  * Checks a new announcement, and refuses the messages that it shows to have been given up. 0: go
- * on; -EAGAIN: too old, drop it; else the error to refuse with.
+ * on; -EAGAIN: too old, drop it; otherwise the error to refuse with.
  */
 static inline int ripc__order_check(struct partner *partner, const struct wire_packet *announce)
 {
@@ -95,7 +95,7 @@ bool ripc__order_yield(struct partner *partner, const struct wire_packet *announ
  */
 struct incoming *ripc__order_delivered(struct partner *partner, uint64_t number);
 
-/* An ordered message is about to be handed out: those before it never will be any more. */
+/* An ordered message is about to be delivered: earlier ones never will be any more. */
 static inline void ripc__order_passed(struct partner *partner, uint64_t number)
 {
 	if (partner->in_passed < number)
@@ -103,8 +103,9 @@ static inline void ripc__order_passed(struct partner *partner, uint64_t number)
 }
 
 /*
- * number: from in_oldest of its row up to LONGS_MAX - 1 more, else nothing is noted: what a partner
- * inherits can raise in_oldest beyond what it sends. status: why, a negative errno.
+ * number: from in_oldest of its row up to LONGS_MAX - 1 more; others are ignored: numbers that a
+ * partner inherits can raise in_oldest beyond those that it sends. status: why, a negative
+ * errno.
  */
 static inline void ripc__number_delivered(struct partner *partner, uint64_t number)
 {
@@ -139,7 +140,7 @@ static inline void ripc__numbers_advance(struct partner *partner, struct longs *
 
 /* ---- pull -------------------------------------------------------------------------------- */
 
-/* Asking for bytes. */
+/* Requesting bytes. */
 
 /* Sends a PULL: it names the bytes that may come, and the bytes missing before holes_end. */
 void ripc__incoming_pull(struct incoming *incoming, uint64_t holes_end);

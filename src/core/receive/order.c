@@ -72,12 +72,15 @@ int ripc__order_check_ordered(struct partner *partner, const struct wire_packet 
 		ripc__incoming_refuse(incoming, -ECANCELED, false);
 	if (previous == 0)
 		return 0;
-	/* Its sender knows what became of that by now, and says so if it is still of interest. */
+	/*
+	 * The sender knows the outcome of that by now, and announces the message anew if it
+	 * still matters.
+	 */
 	if (previous < longs->in_oldest)
 		return -EAGAIN;
 	if (!(longs->in_refused >> (previous - longs->in_oldest) & 1))
 		return 0;
-	/* Together they look for the next holder of the ID, or fail. */
+	/* The messages of a chain look for the next owner of the ID together, or fail. */
 	return ripc__number_refusal(partner, previous) == -ESHUTDOWN ? -ESHUTDOWN : -ECANCELED;
 }
 

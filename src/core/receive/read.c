@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Long messages that are read: where the network can read by itself what a partner has opened for
- * us, the items go straight to their places, with the keys of the announcement.
+ * Long messages that are read: if the network can read by itself what a partner has opened for
+ * us, it reads the items straight to their places, with the keys of the announcement.
  *
  * Design notes. Messages take turns, a read at a time, hence a long one does not hold up a short
- * one; a partner has its share of all reads (moves.h). When a read fails, or none is accepted
- * for long, the message is pulled (incoming.c) as soon as no read is in progress: until then the
- * places may be written to. For the same reason a message that is given up leaves its places
- * here. The device checks the keys and addresses of the partner, which can only spoil its own
- * message. The checksum may arrive when all has been read, because its sender computes it
+ * one; a partner has its share of all reads (peer/devices.h). When a read fails, or none is
+ * accepted for long, the message is pulled (incoming.c) as soon as no read is in progress: until
+ * then the places may be written to. For the same reason a message that is given up leaves its
+ * places here. The device checks the keys and addresses of the partner, which can only spoil its
+ * own message. The checksum may arrive when all has been read, because its sender computes it
  * meanwhile.
  */
 #include <errno.h>
@@ -51,7 +51,7 @@ static void reading_free(struct reading *reading)
 	free(reading);
 }
 
-/* Items with their keys; false: the memory for one cannot be registered. */
+/* Takes the items with their keys; false: the memory for one cannot be registered. */
 static bool items_take(struct reading *reading, const struct wire_packet *announce)
 {
 	const struct iovec *places = items_of(reading);
@@ -89,7 +89,7 @@ static void take_sum(struct reading *reading, const struct wire_packet *announce
 	reading->told = announce->announce.sum;
 }
 
-/* Is what was read known to be right, or can it be found out, with the sum of whole blocks? */
+/* Is the read message known to be right, or can the sum of whole blocks show that? */
 static bool is_checkable(const struct device *device, const struct wire_packet *announce)
 {
 	const struct ripc__attr *attr = &device->attr;
@@ -131,7 +131,7 @@ bool ripc__reading_start(struct incoming *incoming, const struct wire_packet *an
 	return true;
 }
 
-/* The last read of one that failed has ended. */
+/* The last read of a failed reading has ended. */
 static void pull_instead(struct reading *reading)
 {
 	struct incoming *incoming = reading->incoming;
@@ -153,14 +153,14 @@ bool ripc__reading_is_stuck(const struct reading *reading)
 {
 	const struct ripc_context *ctx = reading->incoming->partner->service->ctx;
 
-	/* A sender that computes for long says so again and again. */
+	/* A sender that computes for long sends announcements meanwhile. */
 	uint64_t patience_us = reading->got == reading->incoming->total ?
 		ripc__silence_of_read_us(ctx) : ripc__silence_of_move_us(ctx);
 
 	return reading->n_busy == 0 && ctx->now_us - reading->moved_us >= patience_us;
 }
 
-/* All has come. */
+/* All bytes have been read. */
 static void complete(struct reading *reading)
 {
 	struct incoming *incoming = reading->incoming;
@@ -168,7 +168,7 @@ static void complete(struct reading *reading)
 	void (*ended)(struct incoming *incoming, bool right) = reading->ended;
 
 	if (!reading->is_told)
-		return; /* that sum will come */
+		return; /* that sum will arrive */
 	if (!ripc__moves_intact(&reading->device->attr) &&
 			ripc__blocksum_told(reading->sum) != reading->told) {
 		ctx->stats.drop_checksum++;
@@ -215,7 +215,7 @@ bool ripc__reading_leave(struct reading *reading)
 	return true;
 }
 
-/* Nothing is written to its places any more. */
+/* Nothing is written to the message's places any more. */
 static void places_leave(struct ripc_context *ctx, struct reading *reading)
 {
 	struct ripc_service *service = reading->service;
@@ -225,7 +225,7 @@ static void places_leave(struct ripc_context *ctx, struct reading *reading)
 		reading->lent->in_use = false;
 	ctx->sends.n_orphans -= service == NULL;
 	ctx->loop.changed = true;
-	reading_free(reading); /* first, as it is to be deregistered while it is still there */
+	reading_free(reading); /* first, because deregistering needs the memory */
 	ripc__places_release(service, message);
 }
 
@@ -268,7 +268,7 @@ static struct read_slot *slot_free(struct reading *reading)
 	return NULL;
 }
 
-/* Goes on to the item that contains the next byte. */
+/* Advances to the item that contains the next byte. */
 static void item_find(struct reading *reading)
 {
 	const struct iovec *items = items_of(reading);
@@ -291,7 +291,7 @@ static void read_ends(struct ripc_context *ctx, struct reading *reading)
 	reading->moved_us = ctx->now_us;
 }
 
-/* Asks for the next bytes of one item. */
+/* Requests the next bytes of one item. */
 static int read_next(struct reading *reading, struct read_slot *slot)
 {
 	struct incoming *incoming = reading->incoming;
@@ -328,7 +328,7 @@ static int read_next(struct reading *reading, struct read_slot *slot)
 	return 0;
 }
 
-/* The next read of one message. True: the device took it. */
+/* Posts the next read of one message. True: the device took it. */
 static bool take_turn(struct ripc_context *ctx, struct reading *reading)
 {
 	struct incoming *incoming = reading->incoming;
@@ -346,7 +346,7 @@ static bool take_turn(struct ripc_context *ctx, struct reading *reading)
 	}
 	if (error)
 		return false;
-	/* There may be more of them than reads: next time the others are first. */
+	/* There may be more readings than reads: next time the others are first. */
 	list_remove(&reading->node);
 	if (reading->next < incoming->total)
 		list_append(&ctx->receives.readings, &reading->node);

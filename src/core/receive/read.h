@@ -28,8 +28,8 @@ struct read_slot {
 };
 
 /*
- * The reading of a long message from its sender's memory. If the message is given up meanwhile, its
- * places live here until the last read has ended.
+ * The reading of a long message from its sender's memory. If the message is given up meanwhile,
+ * its places live here until the last read has ended.
  */
 struct reading {
 	struct list node;          /* in receives.readings or receives.lingering, or alone */
@@ -39,13 +39,13 @@ struct reading {
 	struct message *message;   /* given up: with the places */
 	struct lent *lent;
 	struct device *device;
-	uint64_t next;             /* bytes [0, next) have been asked for */
+	uint64_t next;             /* bytes [0, next) have been requested */
 	uint64_t item_start;       /* where the item that contains byte next begins */
 	uint64_t got;
 	uint64_t moved_us;         /* when a read was last taken, or ended */
 	struct remote remote;      /* the peer whose memory is read */
 	uint32_t item, n_items, n_busy;
-	uint64_t sum;              /* of the blocks that have come */
+	uint64_t sum;              /* of the blocks that were read */
 	uint32_t told;             /* the sender's sum of all blocks, where sums are compared */
 	bool is_told;              /* the sender's sum is here, or is not needed */
 	bool failed;
@@ -57,8 +57,8 @@ struct reading {
 };
 
 /*
- * Begins to read an announced message. ended is called, perhaps at once: right, when all of it was
- * read and is intact; not right, when it cannot be read. False: the message must be pulled.
+ * Begins to read an announced message. ended is called, perhaps at once: with right, if all of
+ * it was read and is intact; without, if it cannot be read. False: the message must be pulled.
  */
 bool ripc__reading_start(struct incoming *incoming, const struct wire_packet *announce,
 		void (*ended)(struct incoming *incoming, bool right));
@@ -88,13 +88,13 @@ void ripc__readings_free(struct ripc_context *ctx);
 /* The messages that a context receives. */
 struct receives {
 	struct list granted, ungranted;
-	struct incoming *arriving; /* of its bytes a look at a port found some last; or NULL */
+	struct incoming *arriving; /* whose bytes were found last in this look; or NULL */
 	struct list readings, lingering; /* readings with more to ask for; readings given up */
 	struct moves reads;        /* in progress */
 	uint32_t picks;
 	uint64_t no_room_us;       /* when room last was missing (incoming.c) */
 	struct list acks;
-	uint64_t acks_due_us;      /* while acks wait for a ride: until when */
+	uint64_t acks_due_us;      /* while acks wait for a packet: until when */
 };
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Short messages that come: each is delivered at most once (protocol.md, numbers). */
+/* Short messages that arrive: each is delivered at most once (protocol.md, numbers). */
 #include <string.h>
 
 #include "core/call/call.h"
@@ -38,7 +38,7 @@ static bool number_is_new(struct ripc_stats *stats, struct numbers *numbers, uin
 	return true;
 }
 
-/* Moves the items of an answer into the return buffers that were lent for it, if they fit. */
+/* Moves the items of a reply into the return buffers that were posted for it, if they fit. */
 static struct message *into_returns(struct message *message, struct lent *lent)
 {
 	uint32_t n = message->public.n_items;
@@ -67,7 +67,7 @@ static struct message *into_returns(struct message *message, struct lent *lent)
 	return moved;
 }
 
-/* A message of so many bytes has come from the partner. */
+/* Fills in a message of len bytes that has arrived from the partner. */
 static inline void sign(struct partner *partner, struct message *message, uint32_t len)
 {
 	struct ripc_stats *stats = &partner->service->ctx->stats;
@@ -99,7 +99,7 @@ static void deliver(struct partner *partner, const struct wire_packet *packet,
 			sizeof(*message) + packet->payload_len);
 }
 
-/* Is it an answer that must wait, as its return buffers are still open to its sender? */
+/* Is it a reply that must wait, because its return buffers are still open to its sender? */
 static bool may_land(struct partner *partner, const struct wire_packet *packet)
 {
 	const struct lent *lent = ripc__lent_for(partner, packet);
@@ -134,8 +134,8 @@ static bool is_new_in_stream(struct partner *partner, const struct wire_packet *
 }
 
 /*
- * The message, copied and verified; NULL: it was dropped and counted. numbers: those of its kind
- * that have come.
+ * The message, copied and verified; NULL: it was dropped and counted. numbers: the arrived
+ * numbers of its kind.
  */
 static inline struct message *copy_verified(struct partner *partner,
 		const struct wire_packet *packet, struct numbers *numbers)

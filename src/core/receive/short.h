@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Short messages that come. */
+/* Short messages that arrive. */
 #ifndef RIPC_RECEIVE_SHORT_H
 #define RIPC_RECEIVE_SHORT_H
 
@@ -15,11 +15,11 @@ void ripc__short_input(struct partner *partner, const struct wire_packet *packet
 void ripc__short_numbered(struct partner *partner, const struct wire_packet *packet,
 		struct numbers *numbers);
 /*
- * A short message of this partner, verified, is refused: no copy of it is taken later. False: it
- * has been taken or refused before, or is too old to tell.
+ * A short message of this partner, verified, is refused: no copy of it is accepted later. False:
+ * it has been accepted or refused before, or is too old to tell.
  */
 bool ripc__short_spend(struct partner *partner, const struct wire_packet *packet);
-/* As ripc__short_input(), for a plain packet (wire.h) that came by the partner's route. */
+/* As ripc__short_input(), for a plain packet (wire/wire.h) that came by the partner's route. */
 void ripc__short_plain(struct partner *partner, const struct wire_packet *packet);
 
 #endif
