@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Announcements of long messages, and what is asked when one is cancelled (protocol.md, long
- * messages): what goes along, and where the rest can be found.
+ * Announcements of long messages, and requests to cancel one (protocol.md, long messages): the
+ * bytes that they carry, and where the rest can be found.
  */
 #include "announce.h"
 #include "core/message/returns.h"
@@ -42,7 +42,7 @@ void ripc__announcements_send(struct partner *partner, struct announcements *bat
 	batch->n = batch->n_iov = 0;
 }
 
-/* batch: may go with others, later; NULL: goes now. */
+/* batch: the announcement may be sent later, with others; NULL: it is sent now. */
 static void announce_send(struct outgoing *outgoing, struct wire_packet *packet,
 		const uint64_t *keys, struct announcements *batch)
 {
@@ -147,8 +147,8 @@ void ripc__announce(struct outgoing *outgoing, struct announcements *batch)
 	inline_bytes = room > prefix ? room - prefix : 0;
 	unasked = partner->token_out ? partner->unasked : inline_bytes;
 	/*
-	 * A partner that may be gone gets no byte before it answers: then its end leaves nothing
-	 * unknown.
+	 * A partner that may be gone gets no byte before it answers: its end then leaves no
+	 * outcome unknown.
 	 */
 	if (!partner->current)
 		unasked = 0;
@@ -156,7 +156,10 @@ void ripc__announce(struct outgoing *outgoing, struct announcements *batch)
 		unasked = outgoing->total;
 	if (outgoing->announced) {
 		unasked = outgoing->sent;
-		/* On an unknown path, which may be long, it goes alone until told otherwise. */
+		/*
+		 * On an unknown path, which may be long, the announcement carries no bytes until
+		 * asked for.
+		 */
 		if (inline_bytes < outgoing->total ||
 				(outgoing->is_guess && !partner->peer->srtt_us))
 			inline_bytes = 0;
@@ -216,14 +219,14 @@ void ripc__cancel_send(struct outgoing *outgoing)
 /* ---- cork -------------------------------------------------------------------------------- */
 
 /*
- * Announcements that go together. A server that finds several requests in its queue answers them
- * one after the other: the answers go out when it has taken the last one, or nearly at once if it
- * is slow. A network that can join datagrams then carries several for the price of one
- * (docs/rationale.md).
+ * Announcements that are sent together. A server that finds several requests in its queue
+ * answers them one after the other: the replies are sent when it has taken the last request, or
+ * nearly at once if it is slow. A network that can join datagrams then carries several for the
+ * price of one (docs/rationale.md).
  */
 
 #define CORK_GAP_US 50u	 /* a sender with longer gaps is not made to wait */
-#define CORKED_US   200u /* then they go; if nobody calls, at the next tick */
+#define CORKED_US   200u /* then they are sent; without calls, at the next tick */
 
 bool ripc__cork(struct outgoing *outgoing)
 {

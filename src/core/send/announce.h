@@ -29,14 +29,14 @@ struct announcements {
 };
 
 /*
- * Announces a message. The first announcement carries as many bytes as may come unasked. A repeated
- * one carries bytes only if the whole message fits. batch: the announcement may go later, with
- * others; NULL: it goes now.
+ * Announces a message. The first announcement carries as many bytes as may be sent unasked. A
+ * repeated one carries bytes only if the whole message fits. batch: the announcement may be sent
+ * later, with others; NULL: it is sent now.
  */
 void ripc__announce(struct outgoing *outgoing, struct announcements *batch);
 /* An announcement that the network does not take is lost, and repeated later. */
 void ripc__announcements_send(struct partner *partner, struct announcements *batch);
-/* Asks the receiver to end the message, or to say how it ended. */
+/* Requests that the receiver ends the message, or reports how it ended. */
 void ripc__cancel_send(struct outgoing *outgoing);
 /* The same for a number, whose message need not be known any more. */
 void ripc__cancel_number(struct partner *partner, uint64_t number);
@@ -45,9 +45,9 @@ uint64_t ripc__oldest_sent(const struct longs *longs);
 
 /* ---- cork -------------------------------------------------------------------------------- */
 
-/* Announcements that go together. */
+/* Announcements that are sent together. */
 
-/* May the announcement wait for others to go with? True: it goes soon; false: it must go now. */
+/* May the announcement wait for others? True: it is sent soon; false: it must be sent now. */
 bool ripc__cork(struct outgoing *outgoing);
 void ripc__corked_forget(struct partner *partner);
 /* Announces the messages that were held back. */

@@ -24,7 +24,7 @@
 #include "util/hash/blocksum.h"
 #include "util/list.h"
 
-#define CARRIED_MAX 512u /* bytes that go along */
+#define CARRIED_MAX 512u /* bytes that an announcement carries */
 
 static int item_open(struct opened *opened, const struct iovec *item)
 {
@@ -69,7 +69,10 @@ static uint32_t keyed_prefix(const struct outgoing *outgoing)
 		24 * outgoing->n_items;
 }
 
-/* Bytes of the first items that go along: whatever is repeated must fit into any datagram. */
+/*
+ * Bytes of the first items that an announcement carries: repeated bytes must fit into any
+ * datagram.
+ */
 uint32_t ripc__opened_carried(const struct outgoing *outgoing)
 {
 	uint32_t prefix = keyed_prefix(outgoing), most = CARRIED_MAX, bytes = 0;
@@ -103,7 +106,7 @@ uint32_t ripc__opened_room(const struct outgoing *outgoing)
 	return room < most ? room : most;
 }
 
-/* Opens all items but those that go along, or none. */
+/* Opens all items except the carried ones, or none. */
 static bool open_all(struct outgoing *outgoing, struct device *device)
 {
 	struct opened *opened = calloc(1, sizeof(*opened) +
@@ -121,7 +124,7 @@ static bool open_all(struct outgoing *outgoing, struct device *device)
 		end += outgoing->items[opened->n].iov_len;
 		if (end > opened->carried && item_open(opened, &outgoing->items[opened->n])) {
 			outgoing->unopenable = true;
-			close_all(outgoing, false, true); /* nobody knows of it yet */
+			close_all(outgoing, false, true); /* no partner knows of them yet */
 			return false;
 		}
 	}
@@ -129,10 +132,10 @@ static bool open_all(struct outgoing *outgoing, struct device *device)
 }
 
 /*
- * A message that mostly goes unasked needs no keys; nor does one that is under way already. A
- * partner that has not answered yet, or may be gone, gets none: then its end leaves nothing
- * unknown. An announcement without keys ends a reading: all announcements of a message have room
- * for keys, or none has any.
+ * A message that is mostly sent unasked needs no keys; nor does one that is under way already. A
+ * partner that has not answered yet, or may be gone, gets none: its end then leaves no outcome
+ * unknown. An announcement without keys ends a reading: either all announcements of a message
+ * have room for keys, or none has any.
  */
 bool ripc__opened_may(const struct outgoing *outgoing)
 {
@@ -174,7 +177,7 @@ static bool may_follow(const struct outgoing *outgoing)
 		!outgoing->opened->given;
 }
 
-/* Where bytes may be altered on the way, the receiver compares what is moved. */
+/* If bytes may be altered on the way, the receiver compares the checksum of moved bytes. */
 void ripc__opened_sum(struct outgoing *outgoing, struct wire_packet *packet)
 {
 	const struct device *device = ripc__peer_device(outgoing->message.ctx,

@@ -30,8 +30,8 @@ struct opened {
 };
 
 /*
- * The keys for an announcement, two numbers per item; opens the items the first time. room: bytes
- * that fit before the payload. False: this announcement goes without keys.
+ * The keys for an announcement, two numbers per item; opens the items the first time. room:
+ * bytes that fit before the payload. False: this announcement is sent without keys.
  */
 bool ripc__opened_keys(struct outgoing *outgoing, uint32_t room, uint64_t *keys);
 /* Would an announcement open the items now? */
@@ -39,21 +39,21 @@ bool ripc__opened_may(const struct outgoing *outgoing);
 /* Bytes of first items that such an announcement carries; bytes that it takes, with these. */
 uint32_t ripc__opened_carried(const struct outgoing *outgoing);
 uint32_t ripc__opened_least(const struct outgoing *outgoing);
-/* Most bytes of a repeated announcement: if needed more than usual, where all lengths pass. */
+/* The most bytes of a repeated announcement: if needed more than usual, where all lengths pass. */
 uint32_t ripc__opened_room(const struct outgoing *outgoing);
 /*
- * Adds to an announcement, where needed, the checksum of all bytes that do not come in datagrams;
- * or the word that the checksum follows, because computing it takes long.
+ * Adds to an announcement, if needed, the checksum of all bytes that are not sent in datagrams;
+ * or the note that the checksum follows, because computing it takes long.
  */
 void ripc__opened_sum(struct outgoing *outgoing, struct wire_packet *packet);
-/* Closes the items to the receiver; outgoing->fencing tells whether the receiver can still read. */
+/* Closes the items to the receiver; as long as it may still read, they are in outgoing->fencing. */
 void ripc__opened_close(struct outgoing *outgoing);
 void ripc__opened_fenced(uint64_t cookie);
 /* The devices are closed. */
 void ripc__opened_forget(struct outgoing *outgoing);
 /*
  * As ripc__opened_close(), but the receiver keeps given items that it has mapped. is_done: the
- * receiver has said that it has the message, and reads no more.
+ * receiver has reported that it has the message, and reads no more.
  */
 void ripc__opened_hand(struct outgoing *outgoing, bool is_done);
 

@@ -4,9 +4,10 @@
  * the rule.
  *
  * Design notes. The partner's list is the order of sending. When an ordered message ends without
- * having been delivered, those behind it are cut: their timers fire at once (a list is not
- * altered under those who walk through it), and end them, or ask what became of them. The gap
- * lasts until the application has been handed all those ends; until then no new one is taken.
+ * having been delivered, those behind it are cut: their timers fire at once (a loop over the
+ * list must not find it altered), and end them, or ask for their outcome. The gap lasts until
+ * all those ends were delivered to the application; until then no new ordered message is
+ * accepted.
  */
 #include "core/objects.h"
 #include "core/partner/partner.h"
@@ -23,7 +24,7 @@ static struct outgoing *ordered_at(const struct list *node)
 	return outgoing->flags & RIPC_ORDERED ? outgoing : NULL;
 }
 
-/* The nearest ordered one ahead of it, or behind it, in its partner's list; or NULL. */
+/* The nearest ordered message ahead of this one, or behind it, in its partner's list; or NULL. */
 static struct outgoing *ahead_of(const struct outgoing *outgoing)
 {
 	const struct list *end = &ripc__row_of(outgoing)->outgoing;
@@ -119,7 +120,7 @@ void ripc__order_moves(struct outgoing *outgoing)
 {
 	struct outgoing *next = behind(outgoing);
 
-	/* previous stays: where it was the next one is never handed out. */
+	/* previous stays: at the former partner the next one is never delivered. */
 	if (next && next->cut == CUT_NOT)
 		next->cut = CUT_FOLLOW;
 }

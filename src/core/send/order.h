@@ -37,15 +37,18 @@ static inline bool ripc__order_is_whole(const struct outgoing *outgoing)
 
 /* A new message gets its place among the ordered ones of the context, in the order of sending. */
 void ripc__order_begin(struct outgoing *outgoing);
-/* The message goes to that partner. */
+/* The message is sent to that partner. */
 void ripc__order_link(struct outgoing *outgoing, struct partner *partner);
-/* Has a later ordered message gone to next already? Then this one must not go there. */
+/* Was a later ordered message sent to next already? Then this one must not be sent there. */
 bool ripc__order_is_late(const struct outgoing *outgoing, const struct partner *next);
 /* The message has got its number. */
 void ripc__order_number(struct outgoing *outgoing);
 /* Adds to an announcement the number of the ordered message before this one. */
 void ripc__order_say(const struct outgoing *outgoing, struct wire_packet *packet);
-/* The message is about to end, or to begin anew elsewhere, and is still in its partner's list. */
+/*
+ * The message is about to end, or to begin anew with another partner, and is still in its
+ * partner's list.
+ */
 void ripc__order_ends(struct outgoing *outgoing, enum ripc_outcome outcome);
 void ripc__order_moves(struct outgoing *outgoing);
 /* Must the message stay with its partner, because an ordered one ahead of it stays? */
@@ -54,7 +57,7 @@ bool ripc__order_stays(const struct outgoing *outgoing);
 bool ripc__order_is_alone(const struct outgoing *outgoing);
 /* The application knows how the message ended, or never will. */
 void ripc__order_told(struct outgoing *outgoing);
-/* A COMPLETION or NOTICE is handed out. */
+/* A COMPLETION or NOTICE is delivered to the application. */
 void ripc__order_handed(struct message *message);
 /* Has an ordered message to this ID failed without the application's knowledge so far? */
 bool ripc__order_has_gap(const struct ripc_service *service, const struct partner *partner,

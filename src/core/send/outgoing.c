@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Long messages that we send: when each gets its number, what is done when nothing is heard, and
- * what the receiver says (protocol.md, long messages). outgoing.c has how they end.
+ * Long messages that we send: when each gets its number, what happens without a response, and
+ * the packets of the receiver (protocol.md, long messages). The section ended has how they end.
  *
  * Design notes. An outgoing is in its partner's list until it has ended, in the order of
- * numbers; numbers are given when there is room (LONGS_MAX in progress). NOT_DELIVERED is only
- * said when the receiver refused, or some byte was never sent and never will be. heard_us is
- * renewed by the partner's words about this very message, never by our own sends. The deadline
- * ends everything.
+ * numbers; a message gets its number when there is room (LONGS_MAX in progress). NOT_DELIVERED
+ * is only reported if the receiver refused, or some byte was never sent and never will be.
+ * heard_us is renewed by the partner's packets about this very message, never by our own sends.
+ * The deadline ends everything.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -45,7 +45,7 @@
 /* ---- ended ------------------------------------------------------------------------------- */
 
 /*
- * How long messages that we send end: the outcome, who is told of it, and when the application
+ * How long messages that we send end: the outcome, who gets the report, and when the application
  * gets the items back.
  *
  * Design notes. Keys of the partner are closed before the end is reported: the items are the
@@ -103,7 +103,10 @@ static struct lent *lent_of(const struct outgoing *outgoing)
 		ripc__lent_by_id(outgoing->service, outgoing->lends) : NULL;
 }
 
-/* A partner that says that it did not arrive is wrong, or lies: only its receiver can answer it. */
+/*
+ * Is a reply being received? Then a partner that reports no arrival is wrong, or lies: only the
+ * receiver of the message can answer it.
+ */
 static bool is_being_answered(const struct outgoing *outgoing)
 {
 	const struct lent *lent = lent_of(outgoing);
@@ -111,7 +114,7 @@ static bool is_being_answered(const struct outgoing *outgoing)
 	return lent && lent->in_use;
 }
 
-/* Nothing is to land any more in what was lent for its answer, which comes back with its end. */
+/* Refuses a reply into the message's return buffers, which come back with the message's end. */
 static void refuse_answer(struct outgoing *outgoing)
 {
 	struct lent *lent = lent_of(outgoing);
@@ -130,14 +133,14 @@ static void take_back_lent(struct outgoing *outgoing)
 		ripc__lent_free(lent);
 }
 
-/* Its COMPLETION has no service any more that the application could receive it from. */
+/* Has the COMPLETION no service any more that the application could receive it from? */
 static bool is_untold(const struct outgoing *outgoing)
 {
 	return !outgoing->service && outgoing->flags & RIPC_NOWAIT && !outgoing->call.kind;
 }
 
 /*
- * Did the receiver take its references, or may it have? Those of an answer, and of a message to a
+ * Did the receiver take the references, or may it have? Those of a reply, and of a message to a
  * member of a group, are ours in any case. Without a COMPLETION the application cannot know.
  */
 static bool is_given(const struct outgoing *outgoing)
@@ -147,8 +150,8 @@ static bool is_given(const struct outgoing *outgoing)
 }
 
 /*
- * Are its references ours, whatever becomes of the message? Those of a request are: the call has
- * references of its own (call/call.c).
+ * Are the references ours, whatever the outcome? Those of a request are: the call has references
+ * of its own (call/call.c).
  */
 static bool is_ours(const struct outgoing *outgoing)
 {
@@ -169,7 +172,7 @@ void ripc__outgoing_untold(struct message *message)
 		drop_given(outgoing);
 }
 
-/* The items are the application's again, or given away. */
+/* Reports the end: the items are the application's again, or given away. */
 static void report(struct outgoing *outgoing)
 {
 	struct ripc_msg *public = &outgoing->message.public;
@@ -195,7 +198,7 @@ static void report(struct outgoing *outgoing)
 		ripc__outgoing_put(outgoing);
 }
 
-/* A send to the partner leaves room: a service whose send met -EAGAIN is told. */
+/* A send to the partner leaves room: a service whose send met -EAGAIN is notified. */
 static void outgoing_unblock(struct partner *partner)
 {
 	struct ripc_service *service = partner->service;
@@ -244,7 +247,7 @@ static void outgoing_unlink(struct outgoing *outgoing)
 	list_remove(&outgoing->node);
 }
 
-/* Nobody holds what was given any more. */
+/* No partner holds the given items any more. */
 static void come_home(struct outgoing *outgoing)
 {
 	outgoing->held = false;
@@ -346,7 +349,7 @@ void ripc__outgoing_orphan(struct ripc_service *service)
 	}
 }
 
-/* The message has ended, but its memory can still be read when its call must return. */
+/* The message has ended, but the partner can still read its memory when its call must return. */
 static void outgoing_unknown(struct outgoing *outgoing)
 {
 	decide(outgoing, RIPC_UNKNOWN, -ECONNRESET);
@@ -356,9 +359,9 @@ static void outgoing_unknown(struct outgoing *outgoing)
 /* ---- moving ------------------------------------------------------------------------------ */
 
 /*
- * Where long messages that we send begin anew: with the next holder of an ID when the holder before
- * has left, is gone, or was not the right one (protocol.md, Outcome). Only a message that was
- * certainly not delivered moves, and an ordered message overtakes nothing (order.c).
+ * Where long messages that we send begin anew: with the next owner of an ID when the former
+ * owner has left, is gone, or was not the right one (protocol.md, Outcome). Only a message that
+ * was certainly not delivered moves, and an ordered message overtakes nothing (order.c).
  */
 
 #define AGAIN_US 250000u /* a message begins again at the same receiver at most so often */
@@ -373,7 +376,7 @@ static bool may_move(const struct outgoing *outgoing)
 static void outgoing_begin(struct outgoing *outgoing, struct partner *partner);
 
 /*
- * Begins anew with the present holder of the ID. The message was certainly not delivered to the
+ * Begins anew with the present owner of the ID. The message was certainly not delivered to the
  * last one.
  */
 static void move_on(struct outgoing *outgoing)
@@ -397,7 +400,7 @@ static void move_on(struct outgoing *outgoing)
 	ripc__outgoing_advance(next);
 }
 
-/* The ordered one ahead of it has gone where it goes now. */
+/* Follows the ordered message ahead to its new partner. */
 static void follow(struct outgoing *outgoing)
 {
 	if (may_move(outgoing))
@@ -406,7 +409,10 @@ static void follow(struct outgoing *outgoing)
 		outgoing_end(outgoing, RIPC_NOT_DELIVERED, -ECANCELED);
 }
 
-/* Has not begun, or was certainly not delivered; but what is ordered overtakes nothing. */
+/*
+ * Has the message not begun, or was it certainly not delivered? An ordered one overtakes
+ * nothing.
+ */
 static bool is_free_to_go(const struct outgoing *outgoing, bool undelivered)
 {
 	return undelivered && !outgoing->cut && may_move(outgoing) && !ripc__order_stays(outgoing);
@@ -425,7 +431,7 @@ static void move_waiting(struct partner *partner)
 	}
 }
 
-/* The service is leaving; unless this very incarnation was meant, look for the next one. */
+/* The service is leaving: looks for the next one, unless this very incarnation was meant. */
 static void outgoing_refused(struct outgoing *outgoing)
 {
 	struct partner *partner = outgoing->partner;
@@ -442,7 +448,7 @@ static void outgoing_refused(struct outgoing *outgoing)
 	ripc__outgoing_advance(partner);
 }
 
-/* Certainly not delivered where it was, which has been gone since gone_us? */
+/* Was the message certainly not delivered to the partner, which has been gone since gone_us? */
 static bool is_undelivered(const struct outgoing *outgoing, uint64_t gone_us)
 {
 	return !ripc__may_be_complete(outgoing) || outgoing->started_us > gone_us;
@@ -452,7 +458,10 @@ static void outgoing_move(struct partner *partner)
 {
 	uint32_t n = partner->n_outgoing;
 
-	/* Counted, as one may come back: its ID may mean the same partner again. */
+	/*
+	 * The messages are counted, because one may come back: its ID may lead to the same
+	 * partner.
+	 */
 	for (struct list *node = partner->longs.outgoing.next, *next; n > 0; n--, node = next) {
 		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
 
@@ -481,7 +490,7 @@ void ripc__outgoing_lost(struct partner *partner, int status, uint64_t gone_us)
 
 	if (partner->replies)
 		replies_lost(partner->replies, status, gone_us);
-	/* The first one that moves may find the same partner again, alive: the others stay. */
+	/* The first message that moves may find the same partner again, alive: the others stay. */
 	for (uint32_t n = partner->n_outgoing; n > 0 && partner->dead == was_dead; n--) {
 		struct outgoing *outgoing = list_entry(partner->longs.outgoing.next,
 			struct outgoing, node);
@@ -497,8 +506,8 @@ void ripc__outgoing_lost(struct partner *partner, int status, uint64_t gone_us)
 }
 
 /*
- * Shorts that wait were for whom the ID means: not for one that has only claimed it. Those for that
- * one itself wait on.
+ * Shorts that wait for the owner of the ID are not for a partner that has only claimed it. Those
+ * for that partner itself wait on.
  */
 static void held_move(struct partner *partner)
 {
@@ -514,7 +523,7 @@ static void held_move(struct partner *partner)
 	ripc__held_drop(partner, true);
 }
 
-/* Messages for the incarnation that the partner has claimed to be are for nobody else. */
+/* Messages for the incarnation that the partner has claimed to be are for no other. */
 static void refuse_waiting(struct longs *longs)
 {
 	list_for_each_safe(node, &longs->outgoing) {
@@ -570,7 +579,7 @@ void ripc__sends_fail(struct partner *partner, int status)
 	}
 }
 
-/* May the receiver take the message if it begins again? */
+/* May the receiver accept the message if it begins again? */
 static bool may_fare_better(const struct outgoing *outgoing, uint32_t status)
 {
 	switch (status) {
@@ -584,8 +593,8 @@ static bool may_fare_better(const struct outgoing *outgoing, uint32_t status)
 }
 
 /*
- * The receiver has given the message up because we were silent: our process may have been stopped.
- * True: the message begins again with the same receiver, if there is time.
+ * The receiver has given the message up after a time without packets: our process may have been
+ * stopped. True: the message begins again with the same receiver, if there is time.
  */
 static bool outgoing_begins_again(struct outgoing *outgoing, uint32_t status)
 {
@@ -649,8 +658,9 @@ static uint32_t rto_of(const struct outgoing *outgoing)
 }
 
 /*
- * Time for the cancel's question and answer before the deadline: a few round trips, but never more
- * than a quarter of what the caller gave. The less, the more lately the partner has spoken of it.
+ * The time of the cancel, so early that its answer can arrive before the deadline: a few round
+ * trips, but never more than a quarter of the caller's time. The margin shrinks if the partner
+ * acknowledged the message recently.
  */
 static uint64_t cancel_at(const struct outgoing *outgoing)
 {
@@ -665,7 +675,10 @@ static uint64_t cancel_at(const struct outgoing *outgoing)
 	return outgoing->deadline_us - (before < given / 4 ? before : given / 4);
 }
 
-/* The outcome of what was not wholly sent is known without asking: it has until its deadline. */
+/*
+ * Must the partner be asked for the outcome? A message that was not wholly sent need not: it has
+ * until its deadline.
+ */
 static bool must_ask(const struct outgoing *outgoing)
 {
 	return outgoing->state == OUT_ACTIVE && ripc__may_be_complete(outgoing);
@@ -688,8 +701,8 @@ static void timer_set(struct outgoing *outgoing)
 }
 
 /*
- * Repetition begins after what a working path needs to answer: two repetition times and 1 ms;
- * and, where the partner reads, as long again as it lately took to.
+ * Repetition begins after the time that a working path needs to answer: two repetition times and
+ * 1 ms; and, if the partner reads, as long again as its last reading took.
  */
 static void wait_reset(struct outgoing *outgoing)
 {
@@ -699,8 +712,8 @@ static void wait_reset(struct outgoing *outgoing)
 }
 
 /*
- * Why the message was not delivered by its deadline: the partner was silent, or its memory was full
- * to the last, or only a program with other keys has answered for the ID.
+ * Why the message was not delivered by its deadline: the partner did not respond, or its memory
+ * was full to the last, or only a program with other keys has answered for the ID.
  */
 static int too_late(const struct outgoing *outgoing)
 {
@@ -746,8 +759,8 @@ void ripc__outgoing_expire(struct outgoing *outgoing)
 		return;
 	}
 	/*
-	 * A partner that is silent may have gone: a sender with short deadlines would never learn
-	 * it.
+	 * A partner that does not respond may have gone: a sender with short deadlines would
+	 * never learn that.
 	 */
 	if (outgoing->announced && partner->peer &&
 			ctx->now_us - outgoing->heard_us >= ripc__rto_most_us(ctx))
@@ -771,7 +784,7 @@ void ripc__outgoing_hurry(struct outgoing *outgoing, uint64_t deadline_us)
 		timer_set(outgoing);
 }
 
-/* Its writes end by themselves; where the device took none it is asked again. */
+/* The writes end by themselves; if the device took none, it is tried again. */
 static void writing_wait(struct outgoing *outgoing)
 {
 	wait_reset(outgoing);
@@ -780,7 +793,7 @@ static void writing_wait(struct outgoing *outgoing)
 	timer_set(outgoing);
 }
 
-/* Ends one that was cut, or asks its receiver what became of it. */
+/* Ends a message that was cut, or asks its receiver for the outcome. */
 static void end_cut(struct outgoing *outgoing)
 {
 	struct partner *partner = outgoing->partner;
@@ -788,7 +801,10 @@ static void end_cut(struct outgoing *outgoing)
 	bool is_told = outgoing->state != OUT_WAITING && outgoing->announced;
 
 	outgoing->cut = CUT_NOT;
-	/* A receiver that is told to cancel need not keep it until it hears of a later number. */
+	/*
+	 * A receiver that gets a CANCEL need not keep the message until it hears of a later
+	 * number.
+	 */
 	if (is_told && outgoing->state == OUT_CANCELLING)
 		ripc__outgoing_tell(outgoing);
 	else if (is_told)
@@ -815,7 +831,7 @@ static bool is_bound(const struct outgoing *outgoing)
 	return outgoing->direct || outgoing->to_incarnation;
 }
 
-/* Ends what has waited for a number as long as this partner is silent, and is for no other. */
+/* Ends messages that have waited for a number too long, and are for no other partner. */
 static void waited_too_long(struct longs *longs)
 {
 	for (struct list *node = first_waiting(longs), *next; node != &longs->outgoing;
@@ -891,7 +907,7 @@ static void outgoing_fire(void *owner, struct ripc__timer *timer)
 	timer_set(outgoing);
 }
 
-/* Is there a number for it, and room for what of it goes unasked? */
+/* Is there a number for the message, and room for its unasked bytes? */
 static bool may_begin(const struct outgoing *outgoing)
 {
 	const struct longs *longs = ripc__row_of(outgoing);
@@ -916,14 +932,14 @@ static void number(struct outgoing *outgoing, struct announcements *batch)
 		return;
 	}
 	ripc__announce(outgoing, batch);
-	wait_reset(outgoing); /* now that it is known how the partner gets it */
+	wait_reset(outgoing); /* now that the way to the partner is known */
 	timer_set(outgoing);
 	ripc__unasked_count(outgoing, outgoing->exposed ? 0 : outgoing->limit);
 }
 
 /*
- * Is it for its very partner? Then it goes before what waits, from first on, until it is known whom
- * the ID means.
+ * Is the message for its very partner? Then it is sent before those that wait, from first on,
+ * until the owner of the ID is known.
  */
 static bool answer_passes(struct outgoing *outgoing, struct list *first)
 {
@@ -934,7 +950,7 @@ static bool answer_passes(struct outgoing *outgoing, struct list *first)
 	return outgoing->direct;
 }
 
-/* Is nothing under way by the partner's ID, so that it does not matter what the ID means? */
+/* Are no messages under way by the partner's ID, so that its owner does not matter? */
 static bool are_by_handle(struct partner *partner)
 {
 	for_each_row(longs, partner) {
@@ -947,7 +963,7 @@ static bool are_by_handle(struct partner *partner)
 }
 
 /*
- * While the partner's ID may mean somebody else, nothing is begun but what is for this very
+ * While the partner's ID may have another owner, no message begins but those for this very
  * partner.
  */
 static void advance(struct partner *partner, struct longs *longs, struct announcements *batch)
@@ -1018,7 +1034,7 @@ static void pulled(struct outgoing *outgoing, const struct wire_pull *pull)
 	/* The written bytes did not arrive: the receiver asks for them. */
 	if (pull->limit > outgoing->limit || pull->n_holes)
 		outgoing->written = false;
-	/* Now that it has answered it can be told how to read. */
+	/* The partner has answered, and can now be told how to read. */
 	if (!outgoing->exposed && ripc__can_be_read(outgoing) && ripc__opened_may(outgoing)) {
 		ripc__outgoing_tell(outgoing);
 		outgoing->unopenable = !outgoing->exposed; /* once is enough */
@@ -1034,7 +1050,10 @@ static void pulled(struct outgoing *outgoing, const struct wire_pull *pull)
 	ripc__pump(outgoing);
 	outgoing->resend_left += 2 * (outgoing->sent - sent);
 	ripc__busy_update(outgoing);
-	/* While bytes are to be sent the receiver asks by itself; and it says no more of room. */
+	/*
+	 * While bytes are to be sent the receiver requests them by itself; it also reports no
+	 * room then.
+	 */
 	if (outgoing->no_room && outgoing->wait_us <= RTO_MAX_US)
 		return;
 	if (outgoing->sent == outgoing->total && !outgoing->no_room)
@@ -1061,13 +1080,13 @@ static void take_pull(struct partner *partner, const struct wire_packet *packet)
 	ripc__outgoing_advance(partner);
 }
 
-/* The partner may know of it. */
+/* May the partner know of the message? */
 static bool is_told(const struct outgoing *outgoing)
 {
 	return outgoing->state != OUT_WAITING && !outgoing->writing;
 }
 
-/* Ends what the ack says has been delivered besides. Waiting ones have no numbers yet. */
+/* Ends the other messages that the ack reports as delivered. Waiting ones have no numbers yet. */
 static void also_delivered(struct partner *partner, const struct wire_ack *ack)
 {
 	const struct longs *longs = ripc__longs_of(partner, ack->number);
@@ -1087,13 +1106,13 @@ static void also_delivered(struct partner *partner, const struct wire_ack *ack)
 bool ripc__outgoing_last_words(struct partner *partner, const struct wire_ack *ack)
 {
 	also_delivered(partner, ack);
-	/* The ack speaks of all numbered messages but replies: none is older than it remembers. */
+	/* The ack covers all numbered messages except replies: none is older than it remembers. */
 	return ripc__oldest_sent(&partner->longs) + LONGS_MAX >= ack->number;
 }
 
 /*
- * Why the receiver refused. Unknown (-ECONNRESET) and full (-EAGAIN) are ours to say: after them
- * the application waits for a notice.
+ * Why the receiver refused. Unknown (-ECONNRESET) and full (-EAGAIN) are ours to report: after
+ * them the application waits for a notice.
  */
 static int refusal(uint32_t status)
 {
@@ -1187,11 +1206,11 @@ void ripc__outgoing_hasten(struct partner *partner)
 
 /* ---- start ------------------------------------------------------------------------------- */
 
-/* How a long message begins: whether it may, what it takes, and to whom it goes. */
+/* How a long message begins: whether it may, what it needs, and which partner gets it. */
 
 #define WAITING_MAX     256u /* to one partner, before a RIPC_NOWAIT send meets -EAGAIN */
 #define OUTGOING_MAX    16384u /* to one partner; its count holds that of a few, whose sends move */
-#define ANSWERS_MAX     4096u /* the same, of an answer to a question */
+#define ANSWERS_MAX     4096u /* the same, of a reply to a request */
 
 static void count_foreign(struct ripc_context *ctx, const struct ripc_send *request)
 {
@@ -1205,7 +1224,7 @@ static void count_foreign(struct ripc_context *ctx, const struct ripc_send *requ
 	ctx->stats.sends_from_foreign_memory += foreign;
 }
 
-/* Behind the items, of which there are so many bytes. */
+/* Copies the items behind the outgoing; there are total bytes of them. */
 static void items_copy(struct outgoing *outgoing)
 {
 	char *at = (char *)&outgoing->items[outgoing->n_items];
@@ -1252,7 +1271,7 @@ static struct outgoing *outgoing_alloc(struct ripc_service *service,
 	return outgoing;
 }
 
-/* Are as many under way to the partner as may be? Answers, which it has asked for, count apart. */
+/* Are as many messages under way to the partner as may be? Requested replies count separately. */
 static bool is_full(const struct partner *partner, const struct sending *like)
 {
 	if (like->queues)
@@ -1274,8 +1293,8 @@ bool ripc__member_is_full(struct ripc_service *service, uint64_t group,
 }
 
 /*
- * The partner that is answered, or was chosen by its handle; NULL: the message is no answer, or its
- * partner is to be found.
+ * The partner whose message is answered, or that was chosen by its handle; NULL: the message is
+ * no answer, or its partner must be looked for.
  */
 static struct partner *asker_of(const struct ripc_service *service,
 		const struct ripc_send *request, const struct sending *like)

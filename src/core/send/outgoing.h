@@ -55,23 +55,24 @@ struct outgoing {
 	struct list fencing;    /* struct fence: memory that the network may still use */
 	uint64_t number, previous, to, to_incarnation, total; /* previous: order.h */
 	uint64_t cookie, lends, replies, place; /* place: among all ordered ones (order.h) */
-	struct wire_call call;  /* of a question, answer or part of a message to a group: the
-	                           application is not told its end */
-	struct call *asked_by;  /* of a question: the call, which is told; NULL: it has ended */
+	struct wire_call call;  /* of a request, reply or part of a message to a group: the
+	                           application gets no report of its end */
+	struct call *asked_by;  /* of a request: the call, which gets the report; NULL: it has
+	                           ended */
 	struct delivery *delivery; /* the part of a message to a group that this is; or NULL */
 	uint64_t started_us, deadline_us;
 	uint64_t heard_us;      /* last authentic packet of the partner about this message */
-	uint64_t told_us;       /* when this partner was first told of the message */
+	uint64_t told_us;       /* when the message was first announced to this partner */
 	uint64_t sent, limit;   /* bytes sent once; bytes that may be sent */
-	uint64_t resend_left;   /* bytes that may be sent again before time has passed */
+	uint64_t resend_left;   /* bytes that may be repeated now, without waiting */
 	uint64_t resend_us;     /* when resend_left last grew with time */
 	uint64_t asked_us;      /* when the asked_ fields were set */
 	uint64_t asked_have, asked_missing; /* of the last PULL with holes: have, bytes in holes */
-	uint32_t asked_same;    /* PULLs in a row that asked for the same */
+	uint32_t asked_same;    /* PULLs in a row that requested the same */
 	uint32_t crc;           /* of bytes [0, sent) */
 	uint32_t sum;           /* of bytes not sent in datagrams, if needed (summed) */
 	uint32_t wait_us;       /* of the repetition timer */
-	uint32_t unasked;       /* of partner->under_way */
+	uint32_t unasked;       /* its part of partner->under_way */
 	uint32_t n_items, n_holes, flags;
 	uint8_t state, outcome, cut; /* cut: enum order_cut */
 	bool waiter;            /* a call waits for this message */
@@ -79,11 +80,13 @@ struct outgoing {
 	bool is_guess;          /* bytes are repeated by time, not because the partner asks */
 	bool announced, busy, no_room, gap, held; /* held: given, the receiver has it mapped */
 	bool summed;
-	bool direct;	 /* for this very partner, whatever its ID means; */
-	bool by_handle;  /* chosen by its handle, so that the ID is of no interest */
-	bool sums;              /* the sending call computes sum, if it announces at once */
+	bool direct;	 /* for this very partner, even if another owns its ID; */
+	bool by_handle;  /* chosen by its handle: the ID does not matter */
+	bool sums;              /* the sending call computes sum, if the message is announced at
+	                           once */
 	bool written;           /* all but carried bytes are in the partner's return buffers */
-	bool exposed;           /* this partner has had keys to read the items: it may have all */
+	bool exposed;           /* this partner has had keys to read the items, and may have all
+	                           bytes */
 	bool unopenable;        /* the device cannot open the items to this partner */
 	int status;
 	int cancel_status;      /* the status reported when the partner confirms the cancel */
@@ -99,7 +102,7 @@ static inline struct longs *ripc__row_of(const struct outgoing *outgoing)
 	return wire_answers(&outgoing->call) ? partner->replies : &partner->longs;
 }
 
-/* The packet types that the sender of messages takes: what the receiver says. */
+/* The packet types that the sender of messages takes: those of the receiver. */
 extern packet_handler *const ripc__send_handlers[WIRE_TYPE_END];
 
 /* Repeats announcements to the partner at once. */
@@ -107,12 +110,12 @@ void ripc__outgoing_hasten(struct partner *partner);
 /* The partner is ready for announcements: numbers and starts the messages that wait. */
 void ripc__outgoing_advance(struct partner *partner);
 /*
- * The partner asks for announcements again. forgotten: it has also forgotten the bytes it received;
- * repeat: they go now, not when they are due.
+ * The partner asks for announcements again. forgotten: the partner has also forgotten the bytes
+ * it received; repeat: the announcements are sent now, not when they are due.
  */
 void ripc__outgoing_again(struct partner *partner, bool forgotten, bool repeat);
 void ripc__outgoing_answer(struct partner *partner, const struct wire_ack *ack);
-/* True: the messages that have not ended now were not delivered, and will not be. */
+/* True: messages that have not ended now were not delivered, and will not be. */
 bool ripc__outgoing_last_words(struct partner *partner, const struct wire_ack *ack);
 void ripc__outgoing_cancel(struct outgoing *outgoing, int status);
 /* The message's deadline has passed. */
@@ -120,8 +123,9 @@ void ripc__outgoing_expire(struct outgoing *outgoing);
 /* The message's deadline is this one, if it is earlier. */
 void ripc__outgoing_hurry(struct outgoing *outgoing, uint64_t deadline_us);
 /*
- * Announces the message, perhaps again, because of news: it is in the partner's return buffers, for
- * instance, or cannot be written there. A message that is being cancelled is asked for again.
+ * Announces the message, perhaps again, because of news: for instance, the message is in the
+ * partner's return buffers, or cannot be written there. A message that is being cancelled is
+ * cancelled once more.
  */
 void ripc__outgoing_tell(struct outgoing *outgoing);
 
@@ -131,23 +135,24 @@ void ripc__outgoing_tell(struct outgoing *outgoing);
 
 #define COPIED_MAX 512u /* bytes; the network never reads or writes so few by itself */
 
-/* Properties of a long message beside those that its sender asks for. */
+/* Properties of a long message beside those that its sender chooses. */
 struct sending {
-	uint64_t lends; /* 0: nothing is lent, and the message is no question */
+	uint64_t lends; /* 0: no buffers are posted, and the message is no request */
 	struct wire_call call;
 	struct call *asked_by;
 	struct delivery *delivery;
-	struct partner *to; /* of an answer: the partner that asked; NULL: to be looked for */
+	struct partner *to; /* of a reply: the partner that sent the request; NULL: to be looked
+	                       for */
 	bool sums;   /* as in struct outgoing */
-	bool queues; /* however many wait: ripc__member_is_full() was asked before */
-	bool copies; /* up to COPIED_MAX bytes of items are copied: they are the caller's at once */
+	bool queues; /* however many wait: ripc__member_is_full() was called before */
+	bool copies; /* up to COPIED_MAX bytes of items are copied: the caller owns them at once */
 };
 
 int ripc__outgoing_start(struct ripc_service *service, const struct ripc_send *request,
 		const struct sending *like, struct outgoing **outgoing);
 /*
  * Does a RIPC_NOWAIT send to a group meet -EAGAIN because of this member? Then a NOTICE follows
- * when it may be tried again.
+ * when the send may be tried again.
  */
 bool ripc__member_is_full(struct ripc_service *service, uint64_t group,
 		const struct ripc__member *member);
@@ -158,9 +163,9 @@ bool ripc__member_is_full(struct ripc_service *service, uint64_t group,
 
 /* The partner is lost: each message to it ends, or moves to another incarnation. */
 void ripc__outgoing_lost(struct partner *partner, int status, uint64_t gone_us);
-/* The ID means another partner now, or none: messages certainly not delivered are moved. */
+/* The ID has another owner now, or none: messages certainly not delivered are moved. */
 void ripc__sends_pass_by(struct partner *partner);
-/* Messages that wait for one partner go to another partner that stands for the same ID. */
+/* Messages that wait for one partner move to another partner of the same ID. */
 void ripc__sends_merge(struct partner *from, struct partner *to);
 /* No message in progress to the partner was delivered, or will be: all end with status. */
 void ripc__sends_fail(struct partner *partner, int status);
@@ -181,20 +186,20 @@ static inline int ripc__status_of(const struct outgoing *outgoing, int status)
 
 /* The end of long messages that we send. */
 
-/* The network is done with the fence's memory, which does not hold up its message any more. */
+/* The network is done with the fence's memory, which does not delay its message any more. */
 void ripc__fence_lift(struct fence *fence);
-/* The service is closed: the end of its messages that are fencing is told to nobody. */
+/* The service is closed: the end of its messages that are fencing is not reported. */
 void ripc__outgoing_orphan(struct ripc_service *service);
 /* The call that waited for it, or the application with its message, is done with the outgoing. */
 void ripc__outgoing_put(struct outgoing *outgoing);
 /* The application is done with this COMPLETION or NOTICE. */
 void ripc__outgoing_freed(struct message *message);
 /*
- * The application never receives this COMPLETION or NOTICE, as the service is closed: references
- * that would be the application's again are dropped.
+ * The application never receives this COMPLETION or NOTICE, because the service is closed:
+ * references that would be the application's again are dropped.
  */
 void ripc__outgoing_untold(struct message *message);
-/* The devices are closed: partners hold nothing of what they were given, and read nothing. */
+/* The devices are closed: partners hold no given memory, and read nothing. */
 void ripc__ended_let_go(struct ripc_context *ctx);
 
 #endif

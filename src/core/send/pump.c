@@ -3,8 +3,8 @@
  * The bytes of an outgoing long message on their way to the network: gathered from the items,
  * with their checksums, in batches of equal datagrams.
  *
- * Design notes. Bytes go for the first time in order, so the checksum of the whole is continued
- * with each datagram, without reading a byte twice for it.
+ * Design notes. Bytes are sent for the first time in order: the checksum of the whole is
+ * continued with each datagram, without reading a byte twice for it.
  */
 #include <errno.h>
 
@@ -23,7 +23,7 @@
 #define BATCH_BYTES     65000u
 #define BATCH_IOVECS    320u
 
-/* Datagrams that are handed to the network in one go. */
+/* Datagrams that are passed to the network in one go. */
 struct batch {
 	const struct device *device;
 	uint32_t n, n_iov, bytes;
@@ -70,7 +70,7 @@ static bool batch_flush(struct outgoing *outgoing, struct batch *batch)
 		int n = ripc__partner_transmit(partner, batch->tx + sent, batch->n - sent);
 
 		if (n == -EMSGSIZE) {
-			partner->peer->datagram = 0; /* asked anew from the route */
+			partner->peer->datagram = 0; /* read anew from the route */
 			ctx->stats.datagram_size_fallbacks++;
 		}
 		if (n <= 0)
@@ -91,8 +91,10 @@ static bool batch_full(const struct batch *batch, uint32_t payload)
 		batch->bytes + payload + WIRE_HEADER + WIRE_DATA_BODY > BATCH_BYTES;
 }
 
-/* Adds a DATA packet; the message's checksum is continued when these bytes go for the first
- * time. */
+/*
+ * Adds a DATA packet; the message's checksum is continued when these bytes are sent for the
+ * first time.
+ */
 static void batch_add(struct outgoing *outgoing, struct batch *batch, struct wire_range range)
 {
 	struct wire_packet *packet = &batch->packet;
@@ -120,8 +122,8 @@ static void batch_add(struct outgoing *outgoing, struct batch *batch, struct wir
 }
 
 /*
- * Sends [start, end) as far as the network takes it; the rest goes with the next request of the
- * receiver. False: the network is full.
+ * Sends [start, end) as far as the network takes it; the rest is sent with the next request of
+ * the receiver. False: the network is full.
  */
 static bool send_range(struct outgoing *outgoing, struct batch *batch, struct wire_range range)
 {
@@ -188,7 +190,7 @@ static uint64_t goes_unasked(const struct outgoing *outgoing, const struct devic
 	return outgoing->total < partner->unasked ? outgoing->total : partner->unasked;
 }
 
-/* A partner that takes less than the usual of one message has told an eighth of its credit. */
+/* If a partner accepts less than usual of one message, that is an eighth of its credit. */
 bool ripc__unasked_has_room(const struct outgoing *outgoing)
 {
 	const struct partner *partner = outgoing->partner;
@@ -212,16 +214,16 @@ void ripc__busy_update(struct outgoing *outgoing)
 /* ---- resend ------------------------------------------------------------------------------ */
 
 /*
- * Repetition of bytes that the receiver of a long message asks for again: how many are sent, and
+ * Repetition of bytes that the receiver of a long message requests again: how many are sent, and
  * what the request shows about the path.
  */
 
-#define BLACK_HOLE_PULLS 2u     /* repetitions of the same request that tell one */
+#define BLACK_HOLE_PULLS 2u     /* repetitions of the same request that show one */
 #define RESEND_BYTES     65536u /* repeated per time-out, besides the bytes that were sent */
 
 /*
- * The receiver asks for the same bytes again and again, so small packets pass and large ones do
- * not: then smaller ones are used from now on (protocol.md, packet sizes).
+ * If the receiver requests the same bytes again and again, small packets pass and large ones do
+ * not: smaller ones are used from now on (protocol.md, packet sizes).
  */
 static void watch_for_black_hole(struct outgoing *outgoing, const struct wire_pull *pull)
 {
@@ -233,7 +235,7 @@ static void watch_for_black_hole(struct outgoing *outgoing, const struct wire_pu
 	uint32_t base = ripc__datagram_base(ctx);
 	uint64_t missing = 0;
 
-	/* Where no round trip is known what was sent may still be on its way. */
+	/* If no round trip is known, the bytes may still be on their way. */
 	if (ripc__peer_device(ctx, peer)->attr.caps & (RIPC_CAP_SIZED | RIPC_CAP_RELIABLE) ||
 			peer->srtt_us == 0)
 		return;
@@ -257,8 +259,8 @@ static void watch_for_black_hole(struct outgoing *outgoing, const struct wire_pu
 
 /*
  * Bytes that may be sent again now. On a path that loses two of three, for each byte that was
- * sent for the first time two must be sent again; time gives a little more. So a receiver that
- * asks for the same again and again draws little.
+ * sent for the first time two must be sent again; time adds a little more. A receiver that
+ * requests the same again and again therefore draws little.
  */
 static uint64_t resend_left(struct outgoing *outgoing)
 {
@@ -275,7 +277,7 @@ static uint64_t resend_left(struct outgoing *outgoing)
 }
 
 /*
- * A receiver that asks for more than a window only holds up others: the rest is for the next PULL.
+ * A receiver that requests more than a window only delays others: the rest is for the next PULL.
  */
 void ripc__resend(struct outgoing *outgoing, const struct wire_pull *pull)
 {

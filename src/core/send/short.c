@@ -32,7 +32,7 @@ struct held_short {
 	uint64_t to_incarnation, lends, replies;
 	struct wire_call call; /* WIRE_CALL_GROUP: lends is the group; or none */
 	uint32_t len, n_items;
-	bool direct;     /* for this very partner, whatever its ID means */
+	bool direct;     /* for this very partner, even if another owns its ID */
 	uint64_t lens[RIPC_ITEMS_MAX];
 	uint8_t bytes[];
 };
@@ -48,7 +48,7 @@ static uint32_t header_least(uint32_t n_items, uint32_t n_replies)
 	return WIRE_HEADER + n_replies * WIRE_REPLY + (n_items > 1 ? 2 * n_items : 0);
 }
 
-/* The same, with what else there is to be said to this partner now. */
+/* The same, with all else that packets to this partner carry now. */
 static uint32_t header_len(const struct partner *partner, uint32_t n_items, uint32_t n_replies)
 {
 	uint32_t hello = partner->known ? 0 : WIRE_HELLO;
@@ -99,8 +99,8 @@ static int sent(struct ripc_context *ctx, int n)
 }
 
 /*
- * items[0] is left free for the header; returns what the network said. hello_apart: the hello
- * went by itself, for which a partner that has given us its token need not wait.
+ * items[0] is left free for the header; returns the network's result. hello_apart: the hello was
+ * sent separately; a partner that has given us its token need not wait for it.
  */
 static int transmit(struct partner *partner, struct wire_packet *packet, struct iovec *iov,
 		const uint64_t *lens, bool hello_apart)
@@ -131,14 +131,14 @@ static bool is_plain(const struct iovec *items, uint32_t n_items)
 	return n_items == 1 && items && items->iov_base && items->iov_len <= RIPC_SHORT_MIN;
 }
 
-/* and nothing else to be said to the partner. */
+/* and nothing else to be sent to the partner. */
 static bool takes_plain(const struct partner *partner)
 {
 	return partner->resolved && partner->known && partner->state == PARTNER_READY &&
 		!partner->barred && !partner->ack_number && !partner->peer->opening;
 }
 
-/* call: NULL if it is no part of one. */
+/* call: NULL if the message is no part of one. */
 static inline __attribute__((always_inline)) int send_plain(struct partner *partner,
 		const struct iovec *item, const struct short_call *call)
 {
@@ -170,7 +170,7 @@ static inline __attribute__((always_inline)) int send_plain(struct partner *part
 
 typedef bool held_choice(const struct partner *partner, const struct held_short *copy);
 
-/* Drops those that are chosen. */
+/* Drops the chosen messages. */
 static void held_drop_some(struct partner *partner, held_choice *chosen, bool count)
 {
 	struct held *held = partner->held;
@@ -206,7 +206,10 @@ static bool is_held(const struct partner *partner, const struct held_short *copy
 	return copy != NULL;
 }
 
-/* Were it sent again after the partner has forgotten us and its number, it could arrive twice. */
+/*
+ * Is the message too old to repeat? It could arrive twice if the partner has forgotten its
+ * number.
+ */
 static bool is_old(const struct partner *partner, const struct held_short *copy)
 {
 	return partner->service->ctx->now_us - copy->held_us >= HELD_US;
@@ -275,7 +278,7 @@ static int held_transmit(struct partner *partner, struct held_short *copy, bool 
 	if (copy->to_incarnation && copy->to_incarnation != partner->incarnation)
 		return -ENOENT;
 	if (!copy->replies && partner->barred)
-		return -EACCES; /* ripc__held_send() has looked whether it may be sent */
+		return -EACCES; /* ripc__held_send() has checked whether it may be sent */
 	if (copy->call.kind && !ripc__may_reach(partner, copy->lends))
 		return -EACCES;
 	if (!copy->number)
@@ -300,7 +303,10 @@ static bool fits(struct partner *partner, const struct held_short *copy)
 		partner_mtu(partner);
 }
 
-/* Does it fit once the hello has gone apart? A partner that has given its token need not wait. */
+/*
+ * Does the message fit without the hello? A partner that has given its token need not wait for
+ * that.
+ */
 static bool fits_apart(struct partner *partner, const struct held_short *copy)
 {
 	return partner->state == PARTNER_READY && !partner->known &&
@@ -391,7 +397,7 @@ static int send_early(struct partner *partner, const struct ripc_send *request, 
 	return 0;
 }
 
-/* call: NULL if it is no part of one. */
+/* call: NULL if the message is no part of one. */
 static int send_ready(struct partner *partner, const struct ripc_send *request, uint32_t len,
 		uint64_t lends, const struct wire_call *call)
 {
@@ -405,7 +411,10 @@ static int send_ready(struct partner *partner, const struct ripc_send *request, 
 	if (request->to_incarnation && request->to_incarnation != partner->incarnation)
 		return -ENOENT;
 	if (header_len(partner, request->n_items, n_replies) + len > partner_mtu(partner)) {
-		/* The hello or an ack may be what is too much: then it goes first, alone. */
+		/*
+		 * Without the hello or an ack the message may fit: these are then sent first,
+		 * alone.
+		 */
 		if (header_least(request->n_items, n_replies) + len > partner_mtu(partner))
 			return -EMSGSIZE;
 		ripc__acks_flush(partner->service->ctx);
@@ -431,7 +440,7 @@ static int send_ready(struct partner *partner, const struct ripc_send *request, 
 	return transmit(partner, &packet, iov, lens, hello_apart);
 }
 
-/* The partner that is answered, or was chosen by its handle, whatever its ID means; or NULL. */
+/* The partner whose message is answered, or that was chosen by its handle; or NULL. */
 static struct partner *asker_of(const struct ripc_service *service, const struct ripc_send *request)
 {
 	return request->to_handle ? ripc__find_sender(service, request->to_handle) :

@@ -17,12 +17,12 @@ struct ripc_service;
 #define HELD_MAX           16u    /* shorts held for a partner not yet found */
 #define HELD_US            5000000u /* how long they are held; less than PARTNER_IDLE_US */
 
-/* A question, the answer to one, or a message to a group. */
+/* A request, the reply to one, or a message to a group. */
 struct short_call {
 	const struct iovec *items;
 	uint32_t n_items;
-	bool lends;  /* return buffers are lent under id */
-	uint64_t id; /* of the question; or the group */
+	bool lends;  /* return buffers are posted under id */
+	uint64_t id; /* of the request; or the group */
 	struct wire_call is;
 };
 
@@ -32,18 +32,19 @@ int ripc__short_send_items(struct ripc_service *service, uint64_t to, const stru
 /* -EMSGSIZE: too long for a short; -EAGAIN: not now, or the partner has given us no token yet. */
 int ripc__short_call(struct partner *partner, const struct short_call *call);
 /*
- * To one incarnation, as a member of the group. number: see WIRE_CALL_GROUP. -ENOENT: that
+ * Sends to one incarnation, as a member of the group. number: see WIRE_CALL_GROUP. -ENOENT: that
  * incarnation is gone for certain. -EACCES: with keys, one of the two lacks the right.
  */
 int ripc__short_to_member(struct ripc_service *service, const struct ripc_send *request,
 		uint64_t group, uint32_t number);
 uint32_t ripc__short_max(struct partner *partner);
 /*
- * send: the partner was found, or asks to repeat: its held messages go. drop: the partner is lost.
+ * send: the partner was found, or asks to repeat: its held messages are sent. drop: the partner
+ * is lost.
  */
 void ripc__held_send(struct partner *partner);
 void ripc__held_drop(struct partner *partner, bool count);
-/* Does the partner hold messages for whom its ID means? Then it holds no others any more. */
+/* Does the partner hold messages for the owner of its ID? Then it holds no others any more. */
 bool ripc__held_by_id(struct partner *partner);
 size_t ripc__held_bytes(const struct partner *partner);
 

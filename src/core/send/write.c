@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Answers that are written straight into the return buffers of the asker; message/returns.c keeps
- * what its question has offered.
+ * Replies that are written straight into the return buffers of the asker; message/returns.c
+ * keeps the offer of the request.
  *
- * Design notes. An offer is good for the first answer, and for the path by which it came. The
- * answer is announced when all writes have ended well, so that the announcement cannot overtake a
- * byte; until then nothing of it is known to the partner, and whatever goes wrong, it is announced
- * as if there had been no offer. Writes that are still in progress then keep the message's memory,
- * not the message: what they may still do to the return buffer is the partner's care (returns.c).
- * Answers take turns, a write at a time; a partner has its share of all writes (moves.h), so that
- * those to a dead one, which end late, leave some for others.
- * A part is summed up when it is under way, as the device works meanwhile.
+ * Design notes. An offer is good for the first reply, and for the path by which it came. The
+ * reply is announced when all writes have ended well, hence the announcement cannot overtake a
+ * byte. Until then the partner knows nothing of the reply, and if anything goes wrong, the reply
+ * is announced as if there had been no offer. Writes that are still in progress then keep the
+ * message's memory, not the message; the partner protects its return buffer from them
+ * (message/returns.c). Replies take turns, a write at a time. A partner has its share of all
+ * writes (peer/devices.h): writes to a dead one, which end late, leave some for others. The sum
+ * of a part is computed when the part is under way, because the device works meanwhile.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -34,17 +34,17 @@ struct write_slot {
 	size_t len; /* 0: free */
 };
 
-/* An attempt to write an answer. */
+/* An attempt to write a reply. */
 struct writing {
 	struct fence fence;  /* once it was given up */
 	struct list node;    /* ctx->sends.writings */
 	void (*told)(struct outgoing *outgoing); /* when it has ended, well or not */
 	struct ripc_context *ctx;
 	struct device *device;
-	struct remote remote; /* where it is written */
-	uint64_t next;       /* bytes before this have been asked for */
-	uint64_t item_start; /* where the item begins that contains it */
-	uint64_t ended;      /* bytes that have arrived or went along */
+	struct remote remote; /* the peer whose memory is written */
+	uint64_t next;       /* writes of bytes before this have begun */
+	uint64_t item_start; /* where the item that contains it begins */
+	uint64_t ended;      /* bytes that were written or carried */
 	uint64_t sum;        /* of the blocks before next */
 	uint32_t item, n_items, n_busy;
 	bool left;           /* given up */
@@ -84,7 +84,7 @@ static void writing_free(struct writing *writing)
 	free(writing);
 }
 
-/* Every item that does not go along fits into what was offered for it. */
+/* Does every item that is not carried fit into the buffer offered for it? */
 static bool fits(const struct outgoing *outgoing, uint32_t carried)
 {
 	const struct offer *offer = outgoing->offer;
@@ -100,7 +100,7 @@ static bool fits(const struct outgoing *outgoing, uint32_t carried)
 	return true;
 }
 
-/* Does it pay, and can it be done? */
+/* May this partner write into the reply buffers, and does it pay? */
 static bool may_write(const struct outgoing *outgoing)
 {
 	struct ripc_context *ctx = outgoing->service->ctx;
@@ -116,7 +116,7 @@ static bool may_write(const struct outgoing *outgoing)
 		fits(outgoing, ripc__opened_carried(outgoing));
 }
 
-/* Items with their keys; false: the memory of one cannot be registered. */
+/* Takes the items with their keys; false: the memory of one cannot be registered. */
 static bool items_take(struct writing *writing, const struct outgoing *outgoing)
 {
 	const struct offer *offer = outgoing->offer;
@@ -209,7 +209,7 @@ bool ripc__writing_give_up(struct outgoing *outgoing)
 	return true;
 }
 
-/* By whole blocks, which are written at once. */
+/* Are writes summed by whole blocks, each written at once? */
 static bool is_summed(const struct device *device)
 {
 	return !ripc__moves_intact(&device->attr) &&
@@ -252,7 +252,7 @@ static struct write_slot *slot_free(struct writing *writing)
 	return NULL;
 }
 
-/* Goes on to the item that contains the next byte. */
+/* Advances to the item that contains the next byte. */
 static void item_find(struct writing *writing)
 {
 	const struct iovec *items = writing->fence.outgoing->items;
@@ -261,7 +261,7 @@ static void item_find(struct writing *writing)
 		writing->item_start += items[writing->item++].iov_len;
 }
 
-/* Asks for the next bytes of one item. */
+/* Begins the write of the next bytes of one item. */
 static int write_next(struct writing *writing, struct write_slot *slot)
 {
 	struct outgoing *outgoing = writing->fence.outgoing;
@@ -296,7 +296,7 @@ static int write_next(struct writing *writing, struct write_slot *slot)
 	return 0;
 }
 
-/* The next write of one answer. True: the device took it. */
+/* Begins the next write of one reply. True: the device took it. */
 static bool take_turn(struct writing *writing)
 {
 	struct outgoing *outgoing = writing->fence.outgoing;
@@ -325,7 +325,7 @@ void ripc__writes_post(struct ripc_context *ctx)
 				return;
 			if (!take_turn(list_entry(node, struct writing, node)))
 				continue;
-			/* There may be more of them than writes: next time the others are first. */
+			/* There may be more replies than writes: next time the others are first. */
 			list_remove(node);
 			list_append(&ctx->sends.writings, node);
 			any = true;
@@ -333,7 +333,7 @@ void ripc__writes_post(struct ripc_context *ctx)
 	}
 }
 
-/* The fence outlives the registrations, as what was given goes home with it. */
+/* The fence outlives the registrations, because given items are released with it. */
 static void end_left(struct writing *writing)
 {
 	struct fence fence = {.outgoing = writing->fence.outgoing};
