@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Answering questions: for the IDs that live here, and, when a question came to us alone
- * (unicast reaches one of many processes), for the other processes of this host, whom we ask
- * in the asker's name. Nobody gets more bytes for a question than it had, so that no third
- * party whose address was forged is worse off than without us; within the host all are told.
+ * Answering queries: for IDs of this context, and, if a query was sent to us alone (unicast
+ * reaches one of many processes), for the other processes of this host, to which we relay the
+ * query in the asker's name. No asker gets more bytes for a query than it had: a third party
+ * whose address was forged is no worse off than without us. Within the host all answers are
+ * sent.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,9 +19,9 @@
 #define RELAY_US       100000u /* time that the host's processes have to answer */
 #define IDS_PER_ANSWER 64u     /* answers to one "what do you have" */
 #define NAMES_PER_RELAY 4u    /* the same, of members of a group */
-#define IDS_PER_RELAY  4u      /* IDs of other processes asked for one; half of it is for them */
+#define IDS_PER_RELAY  4u      /* IDs of other processes queried for one; half of it is for them */
 
-/* A question that we pass on within the host. Its answers carry asked.nonce. */
+/* A query that we relay within the host. Its answers carry asked.nonce. */
 struct relay {
 	struct asked asked;
 	uint64_t asker, asker_nonce;
@@ -66,14 +67,14 @@ static uint32_t answer(struct ripc__resolver *resolver, const struct heard *hear
 	return ripc__send_reply(resolver, heard->source, &heard->event->reply, &packet);
 }
 
-/* Came it to us alone, from outside the host's own source? Then others here may need it. */
+/* Was it sent to us alone, from outside the host's own source? Then others here may need it. */
 static bool for_the_host(const struct ripc__resolver *resolver, const struct heard *heard)
 {
 	return !heard->event->group && resolver->home >= 0 &&
 		(int)heard->source != resolver->home;
 }
 
-/* Bytes that the asker of everything may get from us: the other half is for our host. */
+/* Bytes that the asker for all services may get from us: the other half is for our host. */
 static uint32_t answer_limit(const struct ripc__resolver *resolver, const struct heard *heard)
 {
 	if ((int)heard->source == resolver->home && !heard->packet->hops)
@@ -81,7 +82,7 @@ static uint32_t answer_limit(const struct ripc__resolver *resolver, const struct
 	return for_the_host(resolver, heard) ? heard->event->len / 2 : heard->event->len;
 }
 
-/* Tells what we have, each time beginning where the last answer ended. */
+/* Answers with all our records, each time beginning where the last answer ended. */
 static void answer_all(struct ripc__resolver *resolver, const struct heard *heard)
 {
 	const struct ripc__resolver_owner *owner = &resolver->owner;
@@ -109,7 +110,7 @@ static void answer_all(struct ripc__resolver *resolver, const struct heard *hear
 	free(ids);
 }
 
-/* Tells of our members of the group, each time beginning where the last answer ended. */
+/* Answers with our members of the group, each time beginning where the last answer ended. */
 static void answer_group(struct ripc__resolver *resolver, const struct heard *heard)
 {
 	struct membership *first = ripc__member_first(resolver, heard->packet->record.id);
@@ -138,7 +139,7 @@ static void answer_group(struct ripc__resolver *resolver, const struct heard *he
 
 /* ---- for the host's other processes ------------------------------------------------------ */
 
-/* Are there many answers to the question? */
+/* Can the query have many answers? */
 static bool is_of_many(const struct asked *asked)
 {
 	return !asked->id || wire_is_group(asked->id);
@@ -153,7 +154,7 @@ void ripc__relay_free(struct ripc__resolver *resolver, struct asked *asked)
 	free(list_entry(asked, struct relay, asked));
 }
 
-/* The holder may be there, but of another user: it cannot be asked. */
+/* The owner may be there, but of another user: it cannot be queried. */
 static bool is_others(const struct ripc__resolver *resolver, uint64_t id)
 {
 	const struct source_slot *home = &resolver->sources[resolver->home];
@@ -162,8 +163,8 @@ static bool is_others(const struct ripc__resolver *resolver, uint64_t id)
 }
 
 /*
- * Nobody has it; definite: that is the kernel's word, else its name is bound, for our user or for
- * another one.
+ * Answers that the ID was not found. definite: the kernel says so; otherwise the name is bound,
+ * by our user or another one.
  */
 static void deny(struct ripc__resolver *resolver, uint32_t source, const struct ripc__addr *to,
 		struct wire_resolve packet)
@@ -173,7 +174,7 @@ static void deny(struct ripc__resolver *resolver, uint32_t source, const struct 
 	ripc__send_reply(resolver, source, to, &packet);
 }
 
-/* The holder of the name is silent. */
+/* The owner of the name does not respond. */
 static void relay_fire(void *owner, struct ripc__timer *timer)
 {
 	struct relay *relay = list_entry(timer, struct relay, asked.timer);
@@ -199,7 +200,7 @@ static struct relay *relay_alloc(struct ripc__resolver *resolver, const struct h
 		.source = heard->source, .budget = heard->event->len};
 	memcpy(relay->host, heard->event->host, sizeof(relay->host));
 	if (is_of_many(&relay->asked))
-		relay->budget /= 2; /* the other half is for what we have ourselves */
+		relay->budget /= 2; /* the other half is for our own services */
 	if (ripc__timers_borrow(resolver))
 		goto err_free;
 	if (ripc__asked_begin(resolver, &relay->asked))
@@ -216,7 +217,7 @@ err_free:
 struct relaying {
 	struct ripc__resolver *resolver;
 	const struct relay *relay;
-	uint32_t n_ids, first; /* of those that this host's source sees: how many; where to begin */
+	uint32_t n_ids, first; /* IDs that this host's source sees; where to begin */
 	uint32_t at, reached;
 };
 
@@ -251,7 +252,7 @@ static void relay_listed(void *arg, uint64_t id, bool is_private)
 	relaying->at++;
 }
 
-/* Asks a few of the host's other processes, each time going on where it last ended. */
+/* Queries a few of the host's other processes, each time going on where it last ended. */
 static void relay_ask_all(struct relaying *relaying)
 {
 	struct ripc__resolver *resolver = relaying->resolver;
@@ -293,7 +294,7 @@ static void relay_count_member(void *arg, uint64_t name)
 	((struct relaying *)arg)->n_ids++;
 }
 
-/* Asks a few members of a group, each time going on where it last ended. */
+/* Queries a few members of a group, each time going on where it last ended. */
 static void relay_ask_group(struct relaying *relaying)
 {
 	struct ripc__resolver *resolver = relaying->resolver;
@@ -381,7 +382,7 @@ void ripc__question_heard(struct ripc__resolver *resolver, const struct heard *h
 	const struct wire_resolve *question = heard->packet;
 	struct wire_record record;
 
-	/* Our own, come back; by unicast: we are one of the hosts that we ask. */
+	/* Our own query has come back; by unicast: we are one of the hosts that we query. */
 	if (question->asker == resolver->owner.context &&
 			(!question->record.id || !for_the_host(resolver, heard)))
 		return;

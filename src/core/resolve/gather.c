@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Gathering: the members of a group, for those here that send to it. A lookup ends with one answer;
- * a gathering keeps all, and goes on while the group is in use.
+ * Gathering: the members of a group, for services here that send to it. A lookup ends with one
+ * answer; a gathering keeps all, and goes on while the group is in use.
  *
- * On this host the names that the members have bound are read, every LOOK_US while the group is in
- * use. A new name is asked who it is; a member whose name has gone has left, or died. The same
- * holds for the names that the exact source lists, whose members may be on any host. The network is
- * asked in ROUNDS_FIRST rounds when the group is first used, FIRST_US later, every REFRESH_US while
- * it is in use, and in rounds again when a notice says that a member went; in one when a notice
- * says that one came, and up to JOINER_ROUNDS more until that one has answered. While a round
- * brings news, one more follows: a host that is asked by unicast names only some members at once. A
- * member elsewhere that has not answered in MISSED_MAX refreshes has gone. Where a member is in
- * doubt (a sender met silence, or another member has the same ID), the refreshes follow each other
- * after HASTE_US until it has answered, or has gone.
+ * On this host the names that the members have bound are read, every LOOK_US while the group is
+ * in use. The service of a new name is queried; a member whose name has gone has left, or died.
+ * The same holds for the names that the exact source lists, whose members may be on any host.
+ * The network is queried in ROUNDS_FIRST rounds when the group is first used, FIRST_US later,
+ * every REFRESH_US while it is in use, and in rounds again when a notice says that a member
+ * left. When a notice says that a member joined, there is one round, and up to JOINER_ROUNDS
+ * more until that member has answered. While a round brings news, one more follows: a host that
+ * is queried by unicast names only some members at once. A remote member that has not answered
+ * in MISSED_MAX refreshes has gone. If a member is in doubt (a sender got no response, or
+ * another member has the same ID), the refreshes follow each other after HASTE_US until the
+ * member has answered, or has gone.
  *
  * An answer only names a service and its incarnation: a sender looks up the member like any
  * other service, and uses no record of a group's answer. A forged answer therefore misleads
@@ -35,7 +36,7 @@
 
 /* ---- gathering --------------------------------------------------------------------------- */
 
-/* Gatherings and their entries: memory, and what is counted. gather.c has the work. */
+/* Gatherings and their entries: memory, and counters. The section gather does the work. */
 
 #define GATHERINGS_MAX 1024u
 
@@ -58,7 +59,7 @@ static void entry_remove(struct gathering *gathering, struct entry *entry)
 	free(entry);
 }
 
-/* As above, and an answer to a question of before does not bring it back. */
+/* As above, and an answer to an earlier query does not bring the entry back. */
 static void entry_gone(struct gathering *gathering, struct entry *entry)
 {
 	struct gone *gone = &gathering->gone[gathering->n_gone++ % GONE_MAX];
@@ -69,7 +70,7 @@ static void entry_gone(struct gathering *gathering, struct entry *entry)
 	entry_remove(gathering, entry);
 }
 
-/* Was it taken for gone after the question with this nonce was sent? */
+/* Was the member taken for gone after the query with this nonce was sent? */
 static bool gathering_is_gone(const struct gathering *gathering, uint64_t incarnation,
 		uint64_t nonce)
 {
@@ -111,7 +112,7 @@ static struct entry *entry_rival(const struct gathering *gathering, const struct
 	return NULL;
 }
 
-/* Is there a member elsewhere that has not answered in so many refreshes, or is taken for such? */
+/* Is there a remote member that has not answered in so many refreshes, or is taken for such? */
 static bool entry_missed(const struct gathering *gathering, uint32_t refreshes)
 {
 	for (uint32_t i = 0; i < gathering->n; i++) {
@@ -204,7 +205,7 @@ static void gathering_free(struct ripc__resolver *resolver, struct gathering *ga
 	free(gathering);
 }
 
-/* Where all places are taken, one that was not used for long gives way. */
+/* If all places are taken, a gathering that was not used for long gives way. */
 static bool gathering_yield(struct ripc__resolver *resolver)
 {
 	struct gathering *gathering, *oldest = NULL;
@@ -219,7 +220,7 @@ static bool gathering_yield(struct ripc__resolver *resolver)
 	return oldest;
 }
 
-/* A service here is a member. */
+/* Adds a member of this context. */
 static void entry_add_own(void *arg, uint64_t id, uint64_t incarnation)
 {
 	struct gathering *gathering = arg;
@@ -233,7 +234,7 @@ static void entry_add_own(void *arg, uint64_t id, uint64_t incarnation)
 	entry_admit(gathering, entry);
 }
 
-/* A gathering that nobody asks for yet, with the members here. NULL: there is no memory. */
+/* A gathering that no sender has used yet, with the members here. NULL: there is no memory. */
 static struct gathering *gathering_make(struct ripc__resolver *resolver, uint64_t group,
 		void (*fire)(void *owner, struct ripc__timer *timer))
 {
@@ -275,18 +276,18 @@ err_free:
 #define FIRST_US       1000000u /* the same, once: an answer may have been lost, or late */
 #define MISSED_MAX     3u
 #define HASTE_US       150000u  /* between refreshes while a member is in doubt */
-#define DOUBT_MOST_US  1000000u /* where nobody can be asked, a doubt ends by itself */
+#define DOUBT_MOST_US  1000000u /* without anything to query, a doubt ends by itself */
 #define DOUBT_APART_US 1000000u /* a member that has answered is not doubted again at once */
-#define PLACED_US      1000000u /* a member beside another of its ID is waited for so long */
-#define PLACE_AGAIN_US 100000u  /* and asked for so often */
+#define PLACED_US      1000000u /* wait for a member beside another of its ID */
+#define PLACE_AGAIN_US 100000u  /* and the gap between queries for it */
 #define MORE_US        300000u /* until the budget allows another round, perhaps */
-#define JOINER_ROUNDS  5u     /* for one that joins, and does not answer; the gaps double */
-#define BATCH          8u     /* names asked at once: the queues of Unix sockets are short */
+#define JOINER_ROUNDS  5u     /* for a joining member that does not answer; the gaps double */
+#define BATCH          8u     /* names queried at once: the queues of Unix sockets are short */
 #define BATCH_US       2000u
 #define ENTRY_SILENT_US 1000000u
 #define DOUBLINGS      5u     /* of that, for a name of the exact source: up to 32 s */
 
-/* A source that lists members of groups; NULL: that one does not, or there is none. */
+/* A source that lists members of groups; NULL: that source does not, or there is none. */
 static const struct source_slot *lister(const struct ripc__resolver *resolver, int index)
 {
 	const struct source_slot *slot = index < 0 ? NULL : &resolver->sources[index];
@@ -306,7 +307,7 @@ static const struct source_slot *exact_of(const struct ripc__resolver *resolver)
 
 static void gather_fire(void *owner, struct ripc__timer *timer);
 
-/* Asks the network from now on, in rounds. */
+/* Queries the network from now on, in rounds. */
 static void refresh(struct gathering *gathering, uint64_t now_us)
 {
 	for (uint32_t i = 0; i < gathering->n; i++)
@@ -381,8 +382,8 @@ static int names_read(const struct gathering *gathering, const struct source_slo
 }
 
 /*
- * Reads the names, and forgets the members that have none any more. Where a source cannot say them,
- * its members stay.
+ * Reads the names, and forgets the members that have none any more. If a source cannot list
+ * them, its members stay.
  */
 static void look(struct ripc__resolver *resolver, struct gathering *gathering)
 {
@@ -423,7 +424,7 @@ static void ask_name(struct ripc__resolver *resolver, struct gathering *gatherin
 		resolver->stats.queries_sent++;
 }
 
-/* A process of this host that was stopped is found soon; a name elsewhere may be anybody's. */
+/* A process of this host that was stopped is found soon; a remote name may be anybody's. */
 static uint64_t silent_us(const struct entry *entry)
 {
 	uint32_t n = entry->tries - TRIES - 1;
@@ -432,7 +433,7 @@ static uint64_t silent_us(const struct entry *entry)
 		(uint64_t)ENTRY_SILENT_US << (n < DOUBLINGS ? n : DOUBLINGS);
 }
 
-/* When a name is to be asked. The last try, too, is waited for. */
+/* When the service of a name is to be queried. The last try is waited for, too. */
 static uint64_t ask_at(const struct entry *entry)
 {
 	if (!entry->tries)
@@ -485,7 +486,7 @@ static uint32_t ask_network(struct ripc__resolver *resolver, struct gathering *g
 }
 
 /*
- * A member elsewhere has not answered in this refresh. One that is taken for gone by mistake
+ * A remote member has not answered in this refresh. A member that is taken for gone by mistake
  * answers the next refreshes, which are not far.
  */
 static void missed(struct gathering *gathering, struct entry *entry)
@@ -499,7 +500,7 @@ static void missed(struct gathering *gathering, struct entry *entry)
 	entry_gone(gathering, entry);
 }
 
-/* Members elsewhere that were asked, and have not answered, may have gone. */
+/* Remote members that were queried, and have not answered, may have gone. */
 static void refresh_end(struct ripc__resolver *resolver, struct gathering *gathering)
 {
 	for (uint32_t i = gathering->n; i-- > 0;) {
@@ -520,7 +521,7 @@ static void refresh_end(struct ripc__resolver *resolver, struct gathering *gathe
 	}
 }
 
-/* More may follow: as long as each brings a member that was not known, and the budget lasts. */
+/* More rounds may follow: as long as each brings a new member, and the budget lasts. */
 static void round_more(struct ripc__resolver *resolver, struct gathering *gathering)
 {
 	gathering->is_provoked = true;
@@ -574,7 +575,10 @@ static void round_next(struct ripc__resolver *resolver, struct gathering *gather
 		refresh_end(resolver, gathering);
 }
 
-/* Has it gone? Refreshes show that; of a name that a source lists, the source. */
+/*
+ * Doubts whether the member is there. Refreshes decide that; for a name that a source lists, the
+ * source.
+ */
 static void doubt(struct ripc__resolver *resolver, struct gathering *gathering,
 		struct entry *entry)
 {
@@ -587,8 +591,8 @@ static void doubt(struct ripc__resolver *resolver, struct gathering *gathering,
 }
 
 /*
- * A member that another host has named may be used, if the budget allows. That host is asked first
- * who has the ID.
+ * A member that another host has named may be used, if the budget allows. That host is queried
+ * first for the ID.
  */
 static void admit(struct ripc__resolver *resolver, struct gathering *gathering,
 		struct entry *entry)
@@ -641,7 +645,7 @@ static void timer_set(struct ripc__resolver *resolver, struct gathering *gatheri
 	ripc__timer_set(&resolver->timers, &gathering->asked.timer, at_us);
 }
 
-/* Tells the owner, once, when all that can be known is known. */
+/* Notifies the owner, once, when the gathering is complete. */
 static void tell(struct ripc__resolver *resolver, struct gathering *gathering)
 {
 	const struct ripc__resolver_owner *owner = &resolver->owner;
@@ -660,7 +664,7 @@ static void go_on(struct ripc__resolver *resolver, struct gathering *gathering)
 	if (in_use && resolver->now_us >= gathering->look_us)
 		look(resolver, gathering);
 	ask_names(resolver, gathering);
-	/* A host that keeps the budget empty puts this off no longer. */
+	/* A host that keeps the budget empty delays this no longer. */
 	if (in_use && (!gathering->is_refreshing || gathering->is_provoked) &&
 			resolver->now_us >= refresh_at(gathering)) {
 		gathering->n_refreshed += gathering->is_refreshing;
@@ -689,7 +693,7 @@ static void gather_fire(void *owner, struct ripc__timer *timer)
 /* ---- what comes in ----------------------------------------------------------------------- */
 
 /*
- * Another host has named a member that was not known, or one says that it is: there may be more,
+ * Another host has named a new member, or a new member has announced itself: there may be more,
  * also after a refresh. One round more, after so long.
  */
 static void news(struct ripc__resolver *resolver, struct gathering *gathering,
@@ -719,7 +723,7 @@ static void joins(struct ripc__resolver *resolver, struct gathering *gathering,
 	gathering->joiner = incarnation;
 }
 
-/* A member says that it has left: a whole refresh shows whether that is so. */
+/* A notice says that a member has left: a whole refresh shows whether that is so. */
 static void leaves(struct ripc__resolver *resolver, struct gathering *gathering,
 		const struct heard *heard)
 {
@@ -733,8 +737,9 @@ static void leaves(struct ripc__resolver *resolver, struct gathering *gathering,
 }
 
 /*
- * Is there a place for one more? One that has not answered gives way; so does one that waits for
- * the budget, if the new one's host has some left: a host that floods us keeps no other out.
+ * Is there a place for one more? An entry that has not answered gives way. So does one that
+ * waits for the budget, if the new one's host has some left: a host that floods us keeps no
+ * other out.
  */
 static bool has_place(struct ripc__resolver *resolver, struct gathering *gathering,
 		const struct heard *heard)

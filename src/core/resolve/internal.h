@@ -28,25 +28,20 @@ struct wire_resolve;
 /*
  * The objects of the resolver, which its files share:
  *
- *   resolver.c open, close, step; sorting what comes in
- *   resolver.c   questions, answers and notices on their way out
- *   lookup.c   lookups
- *   lookup.c    what they have found
- *   publish.c  registrations, notices, conflicts
- *   publish.c   the notices that go on
- *   publish.c     noticing that a parted network is whole again
- *   answer.c   answering questions, for ourselves and for our host
- *   list.c     looking for everybody
- *   lookup.c asking a host whether a service is still there
- *   publish.c  groups that services here have joined
- *   gather.c   the members of groups
+ *   resolver.c  open, close, step; sorting incoming packets; sending queries, answers, notices
+ *   lookup.c    lookups and their cache; queries whether a service is still on its host
+ *   publish.c   registrations, notices, conflicts; digests; healing after a split of the
+ *               network; groups that services of this context have joined
+ *   answer.c    answering queries, for ourselves and for our host
+ *   list.c      looking for all services
+ *   gather.c    the members of groups
  *
- * Each object that waits for answers is a struct asked, found by the nonce of its question. An
- * answer counts only with that nonce; everything else that comes in is at most a hint to ask.
+ * Each object that waits for answers is a struct asked, found by the nonce of its query. An
+ * answer counts only with that nonce; every other packet is at most a hint to send a query.
  */
 
 #define SOURCES_MAX    8
-#define ROUND_US       20000u  /* between the first questions, and what a source is waited for */
+#define ROUND_US       20000u  /* between the first queries, and the wait for a source */
 #define ROUNDS_FIRST   3u      /* this many queries are ROUND_US apart; then the gaps double */
 #define KIN_MAX        32      /* contexts that the number of all is estimated from (publish.c) */
 #define HOSTS_MAX      64      /* other hosts that are watched (publish.c) */
@@ -54,18 +49,18 @@ struct wire_resolve;
 enum asked_kind { ASKED_LOOKUP = 1, ASKED_PUBLISH, ASKED_VERIFY, ASKED_RELAY, ASKED_LIST,
 	ASKED_GROUP, ASKED_PRESENCE, ASKED_HEAL };
 
-#define NONCE_ERA 0xffu /* bits of a group's nonce that say when it was asked (internal.h) */
+#define NONCE_ERA 0xffu /* bits of a group's nonce: the era of its query */
 
 struct asked {
 	struct ripc__timer timer;
-	uint64_t id, nonce;   /* nonce 0: no question is outstanding */
+	uint64_t id, nonce;   /* nonce 0: no query is outstanding */
 	uint64_t started_us, sent_us;
 	uint32_t round;
 	uint8_t kind;
-	bool strange;         /* somebody with other keys has answered */
+	bool strange;         /* a context with other keys has answered */
 };
 
-/* An answer or notice that came in, taken apart. */
+/* An answer or notice that has arrived, decoded. */
 struct heard {
 	const struct wire_resolve *packet;
 	const struct ripc__source_event *event;
@@ -86,7 +81,7 @@ struct ripc__resolver {
 	uint8_t timed[SOURCES_MAX], n_timed; /* indices of sources that have deadlines */
 	int home;                  /* index of the source that reaches this host's IDs; -1: none */
 	int exact;                 /* index of the exact source; -1: none */
-	uint32_t n_inexact;        /* sources that are neither, and ask anybody */
+	uint32_t n_inexact;        /* sources that are neither, and query any host */
 	uint64_t now_us;           /* as the last call gave it */
 	struct ripc__timers timers;
 	uint32_t n_timers;         /* objects that may set a timer */
@@ -104,17 +99,17 @@ struct ripc__resolver {
 		uint32_t n;
 		uint32_t n_called; /* digests of kin since the last call */
 		uint64_t since_us; /* something has been registered here */
-		int64_t clock_ns;  /* of the wall, less now_us, as our registrations say */
+		int64_t clock_ns;  /* the wall clock's, less now_us, by our registrations */
 		uint64_t told_us;  /* the last one; 0: none since a registration */
 		uint64_t fresh_us; /* the last registration, while announced more often; or 0 */
 		struct {
 			uint64_t context, heard_us;
-		} kin[KIN_MAX];    /* others, by whose number that of all is estimated */
+		} kin[KIN_MAX];    /* others, used to estimate the number of all */
 	} digest;
 	struct {
 		struct {
 			uint8_t host[16];
-			uint64_t heard_us; /* 0: no host is here */
+			uint64_t heard_us; /* 0: the place is free */
 		} hosts[HOSTS_MAX];
 		struct asked check;  /* how old is a registration of a host that was silent? */
 		struct ripc__timer call; /* for the digests of all */
@@ -125,25 +120,26 @@ struct ripc__resolver {
 	struct {
 		struct list all;   /* struct presence */
 		uint32_t n;
-		struct budget budget; /* questions */
+		struct budget budget; /* queries */
 	} presences;
-	struct listing *listing;   /* NULL: nobody looks for everybody */
+	struct listing *listing;   /* NULL: no listing is under way */
 	struct ripc__answer found; /* the last answer that a lookup returned */
 	uint32_t n_relays;
 	uint32_t ids_turn, relay_turn; /* where the next answer to "what do you have" begins */
 	uint32_t members_turn;     /* the same, about a group */
 	struct bucket notices, verifications;
-	struct bucket places;      /* questions where members are whose ID means another */
-	struct budget answers;     /* to questions */
+	struct bucket places;      /* queries for members whose ID belongs to another */
+	struct budget answers;     /* to queries */
 	struct budget provoked;    /* bytes to the network that outsiders cause */
-	uint64_t home_key;         /* xored to the nonces of questions to this host */
-	uint64_t holders_us;       /* when the holder of an ID last answered a registration; or 0 */
-	uint64_t path_us, path_at_us; /* how long the slowest took to answer one, and when */
-	uint32_t n_network;        /* datagrams of the last question to the network */
+	uint64_t home_key;         /* xored to the nonces of queries to this host */
+	uint64_t holders_us;       /* when the owner of an ID last answered a registration; or 0 */
+	uint64_t path_us, path_at_us; /* the longest time of an answer to a registration, and
+	                                 when */
+	uint32_t n_network;        /* datagrams of the last query to the network */
 	struct ripc__resolver_stats stats;
 };
 
-/* The nonce of the question that is answered, also where this host's source has carried it. */
+/* The nonce of the query that is answered, also if this host's source has carried it. */
 static inline uint64_t ripc__nonce_heard(const struct ripc__resolver *resolver,
 		const struct heard *heard)
 {
@@ -153,14 +149,14 @@ static inline uint64_t ripc__nonce_heard(const struct ripc__resolver *resolver,
 
 /* ---- answer ------------------------------------------------------------------------------ */
 
-/* Answering questions, for ourselves and for our host. */
+/* Answering queries, for ourselves and for our host. */
 
 void ripc__question_heard(struct ripc__resolver *resolver, const struct heard *heard);
 void ripc__relay_answered(struct ripc__resolver *resolver, struct asked *asked,
 		const struct heard *heard);
 /*
- * Passes a notice that came to us alone on to the context on this host that has the ID. False: it
- * did not come so.
+ * Passes a notice that was sent to us alone on to the context on this host that has the ID.
+ * False: the notice was not sent to us alone.
  */
 bool ripc__relay_notice(struct ripc__resolver *resolver, const struct heard *heard);
 void ripc__relay_free(struct ripc__resolver *resolver, struct asked *asked);
@@ -169,18 +165,18 @@ void ripc__relay_free(struct ripc__resolver *resolver, struct asked *asked);
 
 /* Packets that the resolver sends, and the parts that all its files need for them. */
 
-/* Room for one more timer; ripc__timers_return gives it back. -ENOMEM. */
+/* Borrows room for one more timer, until ripc__timers_return. -ENOMEM. */
 int ripc__timers_borrow(struct ripc__resolver *resolver);
 void ripc__timers_return(struct ripc__resolver *resolver);
 /* Gives asked a fresh nonce, under which answers find it, in place of its last nonce. -ENOMEM. */
 int ripc__asked_begin(struct ripc__resolver *resolver, struct asked *asked);
 void ripc__asked_end(struct ripc__resolver *resolver, struct asked *asked);
-/* Hosts that are asked by unicast. */
+/* Hosts that are queried by unicast. */
 uint32_t ripc__peers_of(const struct ripc__resolver *resolver);
-/* Encodes a datagram, with its mark where there are keys. Returns its length, bytes. */
+/* Encodes a datagram, with its mark if there are keys. Returns its length, bytes. */
 size_t ripc__resolve_encode(struct ripc__resolver *resolver, const struct wire_resolve *packet,
 		uint8_t data[WIRE_RESOLVE_MAX]);
-/* Sends a question to one source. Returns how many receivers it reached. */
+/* Sends a query to one source. Returns how many receivers it reached. */
 uint32_t ripc__ask(struct ripc__resolver *resolver, uint32_t source,
 		const struct wire_resolve *question);
 /* As ripc__ask(), by ask_again of the source. */
@@ -189,17 +185,17 @@ uint32_t ripc__ask_again(struct ripc__resolver *resolver, uint32_t source,
 /* Sends asked to this host's source; to all others. Both return how many receivers it reached. */
 uint32_t ripc__ask_home(struct ripc__resolver *resolver, struct asked *asked);
 uint32_t ripc__ask_network(struct ripc__resolver *resolver, struct asked *asked);
-/* As ripc__ask_network(), within the budget for questions that outsiders cause. host: the cause. */
+/* As ripc__ask_network(), within the budget for queries that outsiders cause. host: the cause. */
 uint32_t ripc__ask_network_for(struct ripc__resolver *resolver, struct asked *asked,
 		const uint8_t host[16]);
 /*
- * First: may a packet from this host make us ask the network? Second: a packet from it has made us
- * ask.
+ * First: may a packet from this host cause a query to the network? Second: a packet from it has
+ * caused one.
  */
 bool ripc__may_provoke(struct ripc__resolver *resolver, const uint8_t host[16]);
 void ripc__provoked(struct ripc__resolver *resolver, const uint8_t host[16]);
 /*
- * Sends asked to one other host alone; the first within the budget for questions that outsiders
+ * Sends asked to one other host alone; the first within the budget for queries that outsiders
  * cause. Both return how many receivers it reached.
  */
 uint32_t ripc__ask_host(struct ripc__resolver *resolver, struct asked *asked,
@@ -225,12 +221,12 @@ void ripc__drop(struct ripc__resolver *resolver);
 struct cached {
 	struct list node; /* resolver->cache_order */
 	uint64_t id, expires_us;
-	uint64_t hint_us; /* the hints taken so far are paid for then: each takes HINT_US */
+	uint64_t hint_us; /* when the accepted hints are paid for: each costs HINT_US */
 	uint64_t incarnation, stamp, host_identity, context, proof;
 	uint8_t host[16];
-	uint32_t host_heard; /* a notice or the answer came from there, in 1,024 us */
+	uint32_t host_heard; /* a notice or the answer arrived from there, in 1,024 us */
 	bool exists : 1, suspect : 1, local : 1;
-	bool doubted : 1; /* a notice too many came: the next lookup asks again */
+	bool doubted : 1; /* too many notices arrived: the next lookup sends a query */
 	uint8_t source; /* index */
 	uint8_t n_addrs;
 	uint8_t addrs[];
@@ -241,7 +237,10 @@ void ripc__cache_forget(struct ripc__resolver *resolver, uint64_t id);
 
 /* ---- digest ------------------------------------------------------------------------------ */
 
-/* Digests: a notice now and then for all that is registered here, or a few where that is much. */
+/*
+ * Digests: a notice now and then for all registrations of this context, or for some if there are
+ * many.
+ */
 
 #define ANNOUNCE_US 60000000u /* between the notices of one registration, at most */
 /*
@@ -264,7 +263,7 @@ struct digested_member {
 };
 
 void ripc__digest_init(struct ripc__resolver *resolver);
-/* Another context has told what is registered there. */
+/* Another context has named its registrations. */
 void ripc__digest_heard(struct ripc__resolver *resolver, uint64_t context);
 
 /* ---- gathering --------------------------------------------------------------------------- */
@@ -272,7 +271,7 @@ void ripc__digest_heard(struct ripc__resolver *resolver, uint64_t context);
 /* The objects of gather.c: gatherings, and their entries. */
 
 #define MEMBERS_MAX 4096u /* of one group */
-#define TRIES       10u   /* 200 ms: a name that has not answered then is not waited for */
+#define TRIES       10u   /* 200 ms: a name without an answer is then not waited for */
 #define NAME_BIT    (1ull << 63)
 #define GONE_MAX    64u
 
@@ -282,8 +281,9 @@ struct entry {
 	uint64_t name, asked_us;
 	uint64_t generation; /* of the last look that has seen its name; 0: none */
 	uint64_t doubted_us; /* when it was last doubted; 0: never */
-	uint64_t placed_us;  /* when its own answer was first wanted; 0: its ID leads to it */
-	struct ripc__answer *answer; /* its own, about its ID; NULL: none is wanted, or has come */
+	uint64_t placed_us;  /* when its own answer was first wanted; 0: its ID belongs to it */
+	struct ripc__answer *answer; /* its own, about its ID; NULL: none is wanted, or has
+	                                arrived */
 	uint32_t index;
 	uint8_t host[16];
 	uint8_t tries, missed;
@@ -292,10 +292,10 @@ struct entry {
 	bool is_own;         /* of this context */
 	bool is_seen;        /* in this refresh */
 	bool is_doubted;     /* may have gone: refreshes follow each other until it is seen */
-	bool is_near;        /* this host's source has its name; else the exact one, if any */
+	bool is_near;        /* this host's source has its name; otherwise the exact one, if any */
 };
 
-/* A member that was taken for gone, and the era of the questions that follow. */
+/* A member that was taken for gone, and the era of the queries that follow. */
 struct gone {
 	uint64_t incarnation;
 	uint8_t era;
@@ -311,19 +311,20 @@ struct gathering {
 	uint64_t used_us, looked_us, look_us, batch_us, round_us, refreshed_us, admit_us;
 	uint64_t generation;
 	uint32_t rounds_left, n_rounds; /* of this refresh */
-	uint64_t joiner;         /* of the last notice: it is asked for until it answers; or 0 */
+	uint64_t joiner;         /* named by the last notice: queried until it answers; or 0 */
 	uint32_t joiner_rounds;  /* rounds for that joiner */
 	uint32_t n_refreshed;
 	struct gone gone[GONE_MAX]; /* the last ones, in a ring */
 	uint32_t n_gone;         /* in all: the next place of the ring */
 	uint8_t era;             /* the nonce's lowest byte */
-	bool era_ends;           /* members have gone: the next question has another era */
-	uint8_t cause[16];       /* the host that made us ask, if is_provoked; brought the news */
+	bool era_ends;           /* members have gone: the next query has another era */
+	uint8_t cause[16];       /* the host that caused the query, if is_provoked; source of the
+	                            news */
 	bool is_refreshing, is_provoked, has_news;
 	bool has_leavers;        /* once this refresh has ended, another one follows */
-	bool is_hasty;           /* this refresh follows the last one soon: it is of the doubted */
+	bool is_hasty;           /* this refresh follows the last one soon, for doubted members */
 	bool is_asked;           /* a refresh has ended */
-	bool is_listing;         /* the exact source cannot say its names yet */
+	bool is_listing;         /* the exact source cannot list its names yet */
 	bool is_awaited;         /* owner.gathered is due */
 };
 
@@ -333,7 +334,7 @@ static inline bool ripc__entry_is_pending(const struct entry *entry)
 	return !entry->is_known && entry->tries < TRIES;
 }
 
-/* The nonce for a question that is sent now. */
+/* The nonce for a query that is sent now. */
 static inline uint64_t ripc__gathering_nonce(struct gathering *gathering)
 {
 	gathering->era += gathering->era_ends;
@@ -352,7 +353,7 @@ static inline struct entry *ripc__entry_of(const struct gathering *gathering, ui
 
 void ripc__gather_answered(struct ripc__resolver *resolver, struct asked *asked,
 		const struct heard *heard);
-/* A notice about a group: a hint to ask. False: it says nothing new. */
+/* A notice about a group: a hint to send a query. False: the notice has no news. */
 bool ripc__gather_hint(struct ripc__resolver *resolver, const struct heard *heard);
 /* The exact source has other names of the group than it listed last. */
 void ripc__gather_listed(struct ripc__resolver *resolver, uint64_t group);
@@ -360,26 +361,26 @@ void ripc__gather_listed(struct ripc__resolver *resolver, uint64_t group);
 void ripc__gather_joined(struct ripc__resolver *resolver, uint64_t group, uint64_t id,
 		uint64_t incarnation);
 void ripc__gather_left(struct ripc__resolver *resolver, uint64_t group, uint64_t incarnation);
-/* A holder of an ID has answered: one of several members with this ID may be wanted. */
+/* An owner of an ID has answered: one of several members with this ID may be wanted. */
 void ripc__gather_placed(struct ripc__resolver *resolver, const struct heard *heard);
 void ripc__gatherings_close(struct ripc__resolver *resolver);
 
 /* ---- heal -------------------------------------------------------------------------------- */
 
-/* Noticing that a parted network is whole again. */
+/* Noticing that a split network is whole again. */
 
 void ripc__heal_init(struct ripc__resolver *resolver);
 void ripc__heal_close(struct ripc__resolver *resolver);
-/* A digest has come. */
+/* A digest has arrived. */
 void ripc__heal_heard(struct ripc__resolver *resolver, const struct heard *heard);
-/* A question has come. Is it a call? */
+/* A query has arrived. Is it a call? */
 bool ripc__heal_called(struct ripc__resolver *resolver, const struct heard *heard);
 void ripc__heal_answered(struct ripc__resolver *resolver, struct asked *asked,
 		const struct heard *heard);
 
 /* ---- list -------------------------------------------------------------------------------- */
 
-/* Looking for everybody. */
+/* Looking for all services. */
 
 void ripc__list_answered(struct ripc__resolver *resolver, struct asked *asked,
 		const struct heard *heard);
@@ -390,10 +391,10 @@ void ripc__list_answered(struct ripc__resolver *resolver, struct asked *asked,
 
 void ripc__lookup_answered(struct ripc__resolver *resolver, struct asked *asked,
 		const struct heard *heard);
-/* NOBODY has come. */
+/* NOBODY has arrived. */
 void ripc__lookup_denied(struct ripc__resolver *resolver, struct asked *asked,
 		const struct heard *heard);
-/* A notice about an ID that is not ours. False: it concerns nobody. */
+/* A notice about an ID that is not ours. False: no service here is concerned. */
 bool ripc__lookup_hint(struct ripc__resolver *resolver, const struct heard *heard);
 /* The answer of an exact source about an ID that was queried: NOBODY, HELD, UNAVAILABLE; HINT. */
 void ripc__lookup_told(struct ripc__resolver *resolver, const struct ripc__source_event *event);
@@ -409,7 +410,7 @@ void ripc__lookups_close(struct ripc__resolver *resolver);
 /* A walk over the services here that have joined a group; NULL: the last one was before. */
 struct membership *ripc__member_first(const struct ripc__resolver *resolver, uint64_t group);
 struct membership *ripc__member_next(const struct membership *membership);
-/* The record that tells of the member; -ENOENT: it is leaving. */
+/* The record about the member; -ENOENT: the member is leaving. */
 int ripc__member_record(struct ripc__resolver *resolver, const struct membership *membership,
 		struct wire_record *record);
 /* Calls found for each. */
@@ -422,17 +423,17 @@ void ripc__memberships_close(struct ripc__resolver *resolver);
 
 /* ---- presence ---------------------------------------------------------------------------- */
 
-/* Questions to a partner's host: is the partner still there? (lookup.c) */
+/* Queries to a partner's host: is the partner still there? (lookup.c) */
 
 void ripc__presences_open(struct ripc__resolver *resolver);
-/* RECORD or NOBODY has come. */
+/* RECORD or NOBODY has arrived. */
 void ripc__presence_answered(struct ripc__resolver *resolver, struct asked *asked,
 		const struct heard *heard);
 void ripc__presences_close(struct ripc__resolver *resolver);
 
 /* ---- publish ----------------------------------------------------------------------------- */
 
-/* IDs that live here. */
+/* IDs of services of this context. */
 
 /* Our record of an ID that is registered here. -ENOENT. */
 int ripc__own_record(struct ripc__resolver *resolver, uint64_t id, struct wire_record *record);
@@ -442,9 +443,15 @@ void ripc__publish_answered(struct ripc__resolver *resolver, struct asked *asked
 		const struct heard *heard);
 void ripc__verify_answered(struct ripc__resolver *resolver, struct asked *asked,
 		const struct heard *heard);
-/* Another context claims an ID that is published here. False: it came too soon after another. */
+/*
+ * Another context claims an ID that is published here. False: the claim followed another one too
+ * soon.
+ */
 bool ripc__publish_rivalled(struct ripc__resolver *resolver, const struct heard *heard);
-/* An exact source's word about an ID that is published, or is being published: PUBLISHED, LOST. */
+/*
+ * An exact source's report about an ID that is published, or is being published: PUBLISHED,
+ * LOST.
+ */
 void ripc__publish_stored(struct ripc__resolver *resolver, const struct ripc__source_event *event);
 void ripc__publish_lost(struct ripc__resolver *resolver, const struct ripc__source_event *event);
 /* The exact source cannot be reached now. */

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Looking for everybody. In rounds, LIST_ROUND_US apart: on this host each ID that its source
- * sees is asked for by itself, a few at a time (the queues of Unix sockets are short), and so is
- * each that the exact source tells of; all other sources are asked what there is. At least
- * ROUNDS_FIRST rounds, and on while they find something new. Each incarnation is reported once.
+ * Looking for all services, in rounds LIST_ROUND_US apart: on this host each ID that its source
+ * sees is queried separately, a few at a time (the queues of Unix sockets are short), and so is
+ * each that the exact source lists; all other sources get one query for all. There are at least
+ * ROUNDS_FIRST rounds, and more while they find something new. Each incarnation is reported
+ * once.
  *
- * A context tells no more about itself at once than fits into as many bytes as the question had,
- * and goes on there when it is asked next. So a round that has brought news ends soon, the sooner
- * the fewer answers came; and so do some rounds after the last news, for what was lost.
+ * A context answers with no more bytes than the query had, and goes on there at the next query.
+ * A round that has brought news therefore ends soon, the sooner the fewer answers arrived; and
+ * so do some rounds after the last news, because answers may be lost.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -21,21 +22,21 @@
 #include "util/timers.h"
 
 #define LIST_ROUND_US 100000u
-#define BATCH         8u     /* IDs of this host asked for at once */
-#define BATCH_STORED  64u    /* of those that the exact source tells of */
+#define BATCH         8u     /* IDs of this host queried at once */
+#define BATCH_STORED  64u    /* of those that the exact source lists */
 #define BATCH_US      2000u
 #define NEWS_US       1000u  /* from the first news of a round to its end, and for each answer */
 #define ANSWER_US     50u
-#define NEWS_AGO      8u     /* after 8 rounds with news one without any is hurried on, too */
+#define NEWS_AGO      8u     /* after 8 rounds with news a round without is hurried, too */
 #define IDS_MAX       65536u
 #define SEEN_MAX      65536u
 
-/* IDs that are asked for one by one, through one source. */
+/* IDs that are queried one by one, through one source. */
 struct naming {
 	struct listing *listing;
-	uint64_t *ids;      /* still to be asked for in this round */
+	uint64_t *ids;      /* still to be queried in this round */
 	uint32_t n_ids, room, next;
-	uint32_t batch;     /* asked for at once */
+	uint32_t batch;     /* queried at once */
 	uint32_t under_way; /* of these, not answered */
 	int source;         /* index; -1: there is none */
 	struct ripc__map groups; /* in ids */
@@ -49,7 +50,7 @@ struct listing {
 	struct naming here, stored;
 	uint64_t round_us, answered_us, round_ends_us; /* answered_us: first, by the network */
 	struct ripc__map seen;     /* incarnations that were reported */
-	struct ripc__map answered; /* IDs that need no more asking */
+	struct ripc__map answered; /* IDs that need no more queries */
 	bool news, news_from_network; /* in this round */
 	uint32_t n_answers;           /* likewise, of the network */
 	uint32_t n_newsful, n_newsless; /* rounds with news; without any since then */
@@ -62,7 +63,7 @@ static void id_add(void *arg, uint64_t id, bool is_private)
 
 	(void)is_private; /* of this host, for this host */
 	if (wire_is_group(id) && ripc__map_put(&naming->groups, id, listing) == -EEXIST)
-		return; /* asking for it asks all its members */
+		return; /* one query reaches all its members */
 	if (naming->n_ids >= IDS_MAX || ripc__map_get(&listing->answered, id) ||
 			ripc__published_here(listing->resolver, id))
 		return;
@@ -76,7 +77,7 @@ static void id_add(void *arg, uint64_t id, bool is_private)
 		naming->room = room;
 	}
 	naming->ids[naming->n_ids++] = id;
-	if (naming == &listing->stored) /* comes when it likes, not when a round begins */
+	if (naming == &listing->stored) /* arrives at any time, not when a round begins */
 		ripc__timer_set(&listing->resolver->timers, &listing->asked.timer,
 			listing->resolver->now_us);
 }
@@ -167,13 +168,13 @@ static void round_begin(struct listing *listing)
 	ripc__ask_network(resolver, &listing->asked);
 }
 
-/* Lost answers come again only with the next turn of those who sent them. */
+/* Lost answers are repeated only with the next turn of their senders. */
 static bool is_hurried(const struct listing *listing)
 {
 	return listing->n_newsless < listing->n_newsful / NEWS_AGO;
 }
 
-/* Until the round is over, or those that were asked by their names are silent. */
+/* Waits until the round is over, or the queried names have not responded. */
 static void wait_on(struct listing *listing)
 {
 	struct ripc__resolver *resolver = listing->resolver;
@@ -195,7 +196,8 @@ static void list_fire(void *owner, struct ripc__timer *timer)
 			return;
 		round_begin(listing);
 	}
-	listing->here.under_way = listing->stored.under_way = 0; /* silent for BATCH_US, or lost */
+	listing->here.under_way = listing->stored.under_way = 0; /* no response for BATCH_US, or
+	                                                            lost */
 	ask_batch(&listing->here);
 	ask_batch(&listing->stored);
 	wait_on(listing);
@@ -230,7 +232,7 @@ static void network_answered(struct listing *listing, bool news)
 	wait_on(listing);
 }
 
-/* A member of a group is told of twice: as a service, and as a member. */
+/* A member of a group is reported twice: as a service, and as a member. */
 static uint64_t seen_as(const struct wire_record *record)
 {
 	return record->incarnation ^ (wire_is_group(record->id) ? record->id : 0);

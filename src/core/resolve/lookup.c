@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Lookups and the cache of what they found. A lookup asks this host first and waits ROUND_US
- * for whoever was there, or HOME_ALONE_US where the name is bound; then it asks everybody, in
- * rounds, until somebody answers. The first answer is taken at once. The lookup lingers a while
- * after that: if a second incarnation answers too, both are alive, the younger is what later
- * lookups get, and its holder is told of the older one, which keeps the ID.
+ * Lookups and the cache of their results. A lookup queries this host first and waits ROUND_US
+ * for services that are there, or HOME_ALONE_US if the name is bound; then it queries all
+ * sources, in rounds, until an answer arrives. The first answer is taken at once. The lookup
+ * lingers a while after that: if a second incarnation answers too, both are alive. Later lookups
+ * get the younger, and its owner is notified of the older one, which keeps the ID.
  *
- * A no is definite, and ends the lookup with -ENOENT, where the kernel says so and nobody else is
- * asked, or where every host that is asked by unicast has said so. A name that is bound, here or on
- * such a host, but not answered for, is silence: its holder may be stopped, or starved, so the
- * holder is asked again until all that want to know have given up (ripc__resolver_wanted), and then
- * the lookup ends with -ETIMEDOUT, or with -EACCES if somebody with other keys has answered. Over
- * multicast nobody can say no for all: there silence of PATIENCE_US is taken for a no. An exact
- * source can: its no ends the lookup where every source of the network is exact. As long as that
- * source cannot be reached, it is asked again likewise; then the lookup ends with -EHOSTUNREACH.
+ * A negative answer is definite, and ends the lookup with -ENOENT, if the kernel gives it and no
+ * other host is queried, or if every host that is queried by unicast has given it. If a name is
+ * bound, here or on such a host, but does not answer, its owner may be stopped, or starved: the
+ * query is repeated until all waiting senders have given up (ripc__resolver_wanted), and then
+ * the lookup ends with -ETIMEDOUT, or with -EACCES if a context with other keys has answered.
+ * Over multicast no host can give a negative answer for all: there PATIENCE_US without a
+ * response count as one. An exact source can: its negative answer ends the lookup if every
+ * source of the network is exact. As long as that source cannot be reached, the query is
+ * repeated likewise; then the lookup ends with -EHOSTUNREACH.
  *
- * A suspect incarnation that answers the new question is alive after all, but another one that
- * answers within ROUND_US of it is preferred, whatever the stamps say: so a liar with a young
- * stamp who cannot be reached does not hide the true holder.
+ * A suspect incarnation that answers the new query is alive after all, but another one that
+ * answers within ROUND_US of it is preferred, whatever the stamps say: a liar with a young stamp
+ * who cannot be reached therefore does not hide the true owner.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -38,9 +39,9 @@
 /* The results of lookups, kept for a while. */
 
 #define CACHE_MAX    65536u
-#define FOUND_US     60000000u /* a found record is used for so long without asking */
+#define FOUND_US     60000000u /* a found record is used for so long without a query */
 #define NOBODY_US    1000000u
-#define DENIED_US    200000u   /* no notice ends this, and to ask an exact source is cheap */
+#define DENIED_US    200000u   /* no notice ends this, and a query to an exact source is cheap */
 
 static void cached_free(struct ripc__resolver *resolver, struct cached *cached)
 {
@@ -122,13 +123,16 @@ static void cached_answer(const struct ripc__resolver *resolver, const struct ca
 	}
 }
 
-/* Does a notice (a registration; else a withdrawal) say that this may have changed? */
+/* Does a notice (of a registration, otherwise of a withdrawal) say that this may have changed? */
 static bool cached_differs(const struct cached *cached, uint64_t incarnation, bool registered)
 {
 	return (cached->exists && cached->incarnation == incarnation) != registered;
 }
 
-/* answer NULL: no service has the ID. Without memory nothing is kept; later lookups ask again. */
+/*
+ * answer NULL: no service has the ID. Without memory nothing is kept; later lookups send
+ * queries.
+ */
 static void cache_store(struct ripc__resolver *resolver, uint64_t id,
 		const struct ripc__answer *answer)
 {
@@ -169,16 +173,16 @@ static void cache_close(struct ripc__resolver *resolver)
 /* ---- presence ---------------------------------------------------------------------------- */
 
 /*
- * Questions to one host about a service that was found there and is silent. The kernel of that
- * host knows whether the name is still bound, and any process there can say it: NOBODY, definite,
- * or the RECORD of another context. Neither is believed, nor changes what the cache has: the owner
- * is told, and asks the silent context itself.
+ * Queries to one host about a service that was found there and does not respond. The kernel of
+ * that host knows whether the name is still bound, and any process there can report it: NOBODY,
+ * definite, or the RECORD of another context. Neither is believed, nor changes the cache: the
+ * owner is notified, and queries the context itself.
  *
- * A question is sent once. The caller may ask again; a budget bounds the questions of all callers.
+ * A query is sent once. The caller may repeat it; a budget bounds the queries of all callers.
  */
 
 #define PRESENCES_MAX    1024u
-#define PATIENCE_US      1000000u /* an answer that comes later is of no use */
+#define PATIENCE_US      1000000u /* a later answer is of no use */
 #define ASKED_PER_SECOND 200u
 #define ASKED_AT_ONCE    200u
 #define ASKED_SHARE      2u
@@ -282,12 +286,12 @@ void ripc__presences_close(struct ripc__resolver *resolver)
 /* ---- lookup ------------------------------------------------------------------------------ */
 
 #define LOOKUPS_MAX  4096u
-#define GAP_MAX_US   160000u   /* between questions: whoever registers late is found by several */
+#define GAP_MAX_US   160000u   /* between queries: several find a service that registers late */
 #define HOME_ALONE_US 200000u  /* where the name is bound, only this host is queried first */
 #define LINGER_US    200000u
-#define HINT_US      100000u   /* hints of others do not make us ask more often, per ID */
+#define HINT_US      100000u   /* hints of others do not cause more queries, per ID */
 #define HINTS_MAX    4u        /* at once: an ID that moves twice within HINT_US is followed */
-#define RIVALS_MAX   4u        /* notices that the answers to one question can cause */
+#define RIVALS_MAX   4u        /* notices that the answers to one query can cause */
 #define COPY_MS      50u       /* the same notice, over IPv4 and IPv6, arrives within it */
 
 struct lookup {
@@ -296,15 +300,15 @@ struct lookup {
 	uint64_t refused;         /* the suspect incarnation; 0: none */
 	bool ended;               /* was found; lingers */
 	bool held;                /* only the suspect one has answered so far */
-	bool provoked;            /* by who is at the host at, who claims to have the ID */
+	bool provoked;            /* by a service at the host at that claims the ID */
 	uint8_t at[16];
 	bool bound;               /* its name, on this host */
-	bool silent;              /* a host that was asked has said that its holder is silent */
+	bool silent;              /* a queried host reports that the owner does not respond */
 	bool unavailable;         /* the exact source cannot be reached */
-	uint64_t until_us;        /* somebody wants to know until then */
-	uint8_t denied[RIPC_PEERS_MAX / 8]; /* hosts that have said: nobody */
+	uint64_t until_us;        /* a sender waits until then */
+	uint8_t denied[RIPC_PEERS_MAX / 8]; /* hosts that have answered NOBODY */
 	uint32_t n_denied, n_peers;
-	uint32_t reached;         /* datagrams of its last question to the network */
+	uint32_t reached;         /* datagrams of its last query to the network */
 	uint32_t rivals;
 	uint32_t source;          /* of the best answer */
 	struct ripc__addr reply;
@@ -335,7 +339,7 @@ static void know(struct ripc__resolver *resolver)
 	}
 }
 
-/* When all is in use, the oldest of those that only linger gives way. */
+/* If all lookups are in use, the oldest that only lingers gives way. */
 static struct lookup *lookup_alloc(struct ripc__resolver *resolver, uint64_t id)
 {
 	struct lookup *lookup;
@@ -369,7 +373,7 @@ static bool lookup_is_silent(const struct lookup *lookup)
 	return lookup->bound || lookup->silent;
 }
 
-/* When a lookup ends that has found nobody. */
+/* When a lookup without a result ends. */
 static uint64_t end_of(const struct lookup *lookup)
 {
 	uint64_t end_us = lookup->asked.started_us + PATIENCE_US;
@@ -379,7 +383,7 @@ static uint64_t end_of(const struct lookup *lookup)
 	return lookup->until_us > end_us ? lookup->until_us : end_us;
 }
 
-/* Is it certain that nobody has it? reached: of the network. */
+/* Is it certain that no service has the ID? reached: of the network. */
 static bool is_denied(const struct ripc__resolver *resolver, const struct lookup *lookup,
 		uint32_t reached)
 {
@@ -387,13 +391,13 @@ static bool is_denied(const struct ripc__resolver *resolver, const struct lookup
 		return false;
 	if (reached == 0)
 		return true;
-	/* Names may mean other hosts by now, some of which have not been asked. */
+	/* Names may have other addresses by now, some of which were not queried. */
 	return lookup->n_peers && lookup->n_denied == lookup->n_peers &&
 		lookup->n_peers == ripc__peers_of(resolver) &&
 		(lookup->asked.round >= ROUNDS_FIRST || reached == lookup->n_peers);
 }
 
-/* Asks everybody once more. Returns how many of the network that reached. */
+/* Queries all sources once more. Returns how many of the network that reached. */
 static uint32_t ask_all(struct ripc__resolver *resolver, struct lookup *lookup)
 {
 	struct asked *asked = &lookup->asked;
@@ -411,7 +415,7 @@ static uint32_t ask_all(struct ripc__resolver *resolver, struct lookup *lookup)
 	return n;
 }
 
-/* The gaps: 20, 20, 40, 80, then 160 ms, and what is left. */
+/* The gaps: 20, 20, 40, 80, then 160 ms, and the remaining time. */
 static uint32_t ask_round(struct ripc__resolver *resolver, struct lookup *lookup)
 {
 	struct asked *asked = &lookup->asked;
@@ -424,18 +428,18 @@ static uint32_t ask_round(struct ripc__resolver *resolver, struct lookup *lookup
 		gap_us *= 2;
 	if (end_us > resolver->now_us && resolver->now_us + gap_us > end_us)
 		gap_us = end_us - resolver->now_us;
-	/* A holder that has come in the last moment has the time to answer. */
+	/* An owner that registers in the last moment has the time to answer. */
 	if (gap_us < ROUND_US)
 		gap_us = ROUND_US;
 	ripc__timer_set(&resolver->timers, &asked->timer, resolver->now_us + gap_us);
 	return reached;
 }
 
-/* Forgets what was heard so far. */
+/* Forgets the answers so far. */
 static void lookup_reset(const struct ripc__resolver *resolver, struct lookup *lookup)
 {
 	lookup->ended = lookup->held = lookup->silent = false;
-	lookup->unavailable = resolver->exact >= 0; /* until it says something */
+	lookup->unavailable = resolver->exact >= 0; /* until it answers */
 	memset(lookup->denied, 0, sizeof(lookup->denied));
 	lookup->n_denied = lookup->reached = 0;
 	lookup->n_peers = ripc__peers_of(resolver);
@@ -445,7 +449,7 @@ static void lookup_reset(const struct ripc__resolver *resolver, struct lookup *l
 	lookup->asked.round = 0;
 }
 
-/* at: the host of who claims to have it, or NULL. */
+/* at: the host of a service that claims the ID, or NULL. */
 static int lookup_begin(struct ripc__resolver *resolver, uint64_t id, uint64_t refused,
 		const uint8_t *at)
 {
@@ -482,7 +486,7 @@ static int lookup_begin(struct ripc__resolver *resolver, uint64_t id, uint64_t r
 	return -ENOENT;
 }
 
-/* Ends a lookup with what it has found, or with nothing. */
+/* Ends a lookup with its best answer, or with none. */
 static void lookup_end(struct ripc__resolver *resolver, struct lookup *lookup, int status)
 {
 	const struct ripc__resolver_owner *owner = &resolver->owner;
@@ -502,7 +506,7 @@ static void lookup_end(struct ripc__resolver *resolver, struct lookup *lookup, i
 	owner->resolved(owner->arg, id, 0, &answer);
 }
 
-/* Why nobody was found, when the time is over. */
+/* Why no owner was found, when the time is over. */
 static int status_of(const struct lookup *lookup)
 {
 	if (lookup_is_silent(lookup))
@@ -526,7 +530,7 @@ static void lookup_fire(void *owner, struct ripc__timer *timer)
 		lookup_end(resolver, lookup, -ENOENT);
 }
 
-/* A host that was asked has nobody, or a holder that is silent. */
+/* A queried host has no owner of the ID, or one that does not respond. */
 void ripc__lookup_denied(struct ripc__resolver *resolver, struct asked *asked,
 		const struct heard *heard)
 {
@@ -563,7 +567,7 @@ void ripc__lookup_told(struct ripc__resolver *resolver, const struct ripc__sourc
 
 /* ---- answers ----------------------------------------------------------------------------- */
 
-/* Two incarnations are alive: the holder of the younger is told of the older. */
+/* Two incarnations are alive: the owner of the younger is notified of the older. */
 static void tell_younger(struct ripc__resolver *resolver, struct lookup *lookup,
 		const struct heard *heard)
 {
@@ -620,7 +624,7 @@ void ripc__lookup_answered(struct ripc__resolver *resolver, struct asked *asked,
 	ripc__timer_set(&resolver->timers, &asked->timer, resolver->now_us + ROUND_US);
 }
 
-/* A question that waits in a long gap is asked at once: somebody is there now. */
+/* A query that waits in a long gap is sent at once: a service may answer now. */
 static void ask_sooner(struct ripc__resolver *resolver, struct lookup *lookup,
 		const struct heard *heard)
 {
@@ -637,7 +641,7 @@ static void ask_sooner(struct ripc__resolver *resolver, struct lookup *lookup,
 	ripc__timer_set(&resolver->timers, &asked->timer, at_us);
 }
 
-/* Marks what is cached as out of date. False: too many notices came. */
+/* Marks the cached answer as out of date. False: too many notices arrived. */
 static bool hint_take(struct ripc__resolver *resolver, struct cached *cached,
 		const struct heard *heard)
 {
@@ -646,7 +650,7 @@ static bool hint_take(struct ripc__resolver *resolver, struct cached *cached,
 		return true;
 	}
 	if (cached->suspect)
-		return true; /* asked for with the next lookup anyway */
+		return true; /* the next lookup sends a query anyway */
 	if (!ripc__may_provoke(resolver, heard->event->host) ||
 			cached->hint_us > resolver->now_us + (HINTS_MAX - 1) * HINT_US) {
 		ripc__drop(resolver);
@@ -669,8 +673,8 @@ static bool is_v4(const uint8_t host[16])
 }
 
 /*
- * Does a notice of what is known come from another host than the answer did? No digest's part. A
- * host with IPv4 and IPv6 sends each notice over both: the copy is no news.
+ * Does a notice of a known registration come from another host than the answer did? Digests do
+ * not count. A host with IPv4 and IPv6 sends each notice over both: the copy is no news.
  */
 static bool is_elsewhere(const struct ripc__resolver *resolver, struct cached *cached,
 		const struct heard *heard)
@@ -706,7 +710,7 @@ bool ripc__lookup_hint(struct ripc__resolver *resolver, const struct heard *hear
 		return concerns;
 	if (known && !hint_take(resolver, cached, heard))
 		return true;
-	/* A service that is concerned asks with the next message to that ID. */
+	/* A concerned service sends a query with the next message to that ID. */
 	moved = owner->moved(owner->arg, record->id, registered ? record->incarnation : 0);
 	if (moved && !known)
 		ripc__provoked(resolver, heard->event->host);
@@ -724,7 +728,7 @@ void ripc__lookup_hinted(struct ripc__resolver *resolver, const struct ripc__sou
 		ripc__timer_set(&resolver->timers, &lookup->asked.timer, resolver->now_us);
 	if (ripc__published_here(resolver, event->id))
 		return;
-	/* The same one again: its addresses have changed. */
+	/* The same incarnation again: its addresses have changed. */
 	if (cached && cached->exists)
 		cached->suspect = true;
 	else if (cached && event->incarnation)
@@ -775,7 +779,7 @@ static int lookup_from(struct ripc__resolver *resolver, uint64_t id, const uint8
 		return 0;
 	}
 	if (lookup && !lookup->ended) {
-		lookup->provoked &= at != NULL; /* now somebody here wants to know */
+		lookup->provoked &= at != NULL; /* now a sender here waits */
 		return -EINPROGRESS;
 	}
 	if (!cached || cached->suspect || resolver->now_us >= cached->expires_us)

@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Registrations: IDs that live here. A well-known ID is asked for first, ROUNDS_FIRST times, where
- * a source that asks hosts is not exact; if nobody answers, its name on this host is taken (from a
- * holder that is silent for ROUNDS_TAKING more, by force), then the exact source decides, if there
- * is one, and everybody is told, at once, and once more; then digests (publish.c) name the ID, but
- * where a name was taken by force its notices go on, since its last holder may hear only these.
+ * Registrations: IDs of services of this context. A well-known ID is queried first, ROUNDS_FIRST
+ * times, if a source that queries hosts is not exact. If there is no answer, its name on this
+ * host is taken (by force from an owner that does not respond for ROUNDS_TAKING more). Then the
+ * exact source decides, if there is one, and a notice is sent to all, at once, and once more.
+ * Then digests name the ID; but if a name was taken by force its notices go on, because its last
+ * owner may receive only these.
  *
- * Where the exact source has another holder, that one is asked: if it answers, it keeps the ID. A
- * silent one is displaced when its end is proven (ripc__source.ended), and else awaited until
- * STORE_PATIENCE_US are over: it may be stopped, or dead, and then the source forgets it in time.
+ * If the exact source has another owner, that one is queried: if it answers, it keeps the ID. An
+ * owner that does not respond is displaced when its end is proven (ripc__source.ended), and
+ * otherwise awaited until STORE_PATIENCE_US are over: it may be stopped, or dead, and then the
+ * source forgets it in time.
  *
- * A context that hears of another registration of its own ID asks for it (a notice alone is not
- * believed): if an older one answers, the owner is told; if a younger one does, that one is told.
+ * A context that hears of another registration of its own ID queries for it (a notice alone is
+ * not believed): if an older one answers, the owner is notified; if a younger one does, that one
+ * is notified.
  *
- * Answers take as long as the path: the questions of a registration and of such a check count for
+ * Answers take as long as the path: the queries of a registration and of such a check count for
  * LATE_US. An answer to a registration that is over is a notice of a rival. Later registrations
- * wait as long for the last answer as the slowest holder took, within PATH_KNOWN_US.
+ * wait as long for the last answer as the slowest owner took, within PATH_KNOWN_US.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -34,36 +37,36 @@
 /* ---- digest ------------------------------------------------------------------------------ */
 
 /*
- * Digests. Registrations of this context are announced again and again, so that two made on both
- * sides of a parted network learn of each other when it heals, and so that a service that has
- * moved, or joined a group, is noticed by those who missed the notice. One datagram names up to
- * WIRE_NAMED_MAX registrations; where there are more, datagrams that name equally many go out in
- * equal gaps. Each names those that were named longest ago.
+ * Digests. Registrations of this context are announced again and again: two registrations that
+ * were made on both sides of a split network thus learn of each other when it heals, and
+ * contexts that missed the notice learn of a service that has moved, or joined a group. One
+ * datagram names up to WIRE_NAMED_MAX registrations; if there are more, datagrams that name
+ * equally many are sent in equal gaps. Each names the registrations that were named longest ago.
  *
- * Where few contexts are, each registration is named each LEAST_US. Where more are, the gaps
- * grow, up to ANNOUNCE_US, so that all together send a digest each SPACE_US, about. How many
- * there are is estimated by our kin: contexts whose number has the last bits of ours, one in
- * WIRE_DIGEST_KIN. The filters of sources (resolvers/inet.c) let their digests pass, whatever
- * they name.
+ * In a network of few contexts, each registration is named each LEAST_US. With more contexts the
+ * gaps grow, up to ANNOUNCE_US, so that all together send a digest each SPACE_US, about. Their
+ * number is estimated from our kin: contexts whose number has the last bits of ours, one in
+ * WIRE_DIGEST_KIN. The filters of sources (resolvers/inet.c) let the digests of kin pass,
+ * whatever they name.
  *
- * A context that has registered lately goes on each LEAST_US for FRESH_US, unless many others do
- * so: a network may be parted for so long before other hosts notice that. Then a context calls
- * for the digests of all, which come within SPREAD_US, beside those that are due.
+ * A context that has registered lately sends one each LEAST_US for FRESH_US, unless many others
+ * do so: a network may be split for that long before other hosts notice. Then a context calls
+ * for the digests of all, which arrive within SPREAD_US, beside those that are due.
  *
- * The first digest goes out after a random part of LEAST_US, half of it at least: contexts that
+ * The first digest is sent after a random part of LEAST_US, half of it at least: contexts that
  * begin together do not fill the queues of their receivers each time together.
  */
 
 #define LEAST_US 4000000u
 #define SPACE_US 312500u
 #define SPREAD_US 1500000u
-#define CROWD     3u  /* kin that speak within CROWD_US after a registration: many begin */
+#define CROWD     3u  /* kin heard within CROWD_US of a registration: many begin */
 #define CROWD_US  10000000u
-#define CALLED_MAX 40u /* registrations that a call makes a context name: over IPv4 and IPv6
+#define CALLED_MAX 40u /* registrations that a context names after a call: over IPv4 and IPv6
                           they take no more than 1.5 times the bytes of the call */
-#define CALLED_KIN 64u /* where more kin are heard after a call, too many follow it */
+#define CALLED_KIN 64u /* if more kin are heard after a call, too many follow it */
 
-/* Datagrams for all that is registered here. */
+/* The number of datagrams for all registrations. */
 static uint32_t digests(const struct ripc__resolver *resolver)
 {
 	return (resolver->digest.n + WIRE_NAMED_MAX - 1) / WIRE_NAMED_MAX;
@@ -76,7 +79,7 @@ static uint64_t service_of(const struct digested *digested)
 		list_entry(digested, struct digested_member, digested)->service : digested->id;
 }
 
-/* Names the next n. A service that ends has no record any more, and is not named. */
+/* Names the next n registrations. A service that ends has no record any more, and is not named. */
 static void tell(struct ripc__resolver *resolver, uint32_t n)
 {
 	const struct ripc__resolver_owner *owner = &resolver->owner;
@@ -97,7 +100,7 @@ static void tell(struct ripc__resolver *resolver, uint32_t n)
 		ripc__send_notice(resolver, &packet);
 }
 
-/* Kin heard within the last us. */
+/* Counts kin heard within the last us. */
 static uint32_t kin_within(const struct ripc__resolver *resolver, uint64_t us)
 {
 	uint32_t n = 0;
@@ -112,7 +115,7 @@ static uint32_t kin_within(const struct ripc__resolver *resolver, uint64_t us)
 
 /*
  * Have we registered lately, and did few others do so at that time? Kin that were known before
- * speak once in ANNOUNCE_US or so.
+ * send one in ANNOUNCE_US or so.
  */
 static bool is_fresh(struct ripc__resolver *resolver)
 {
@@ -126,7 +129,7 @@ static bool is_fresh(struct ripc__resolver *resolver)
 	return resolver->digest.fresh_us;
 }
 
-/* Contexts in the network, an estimate; or hosts, where each is asked by itself. */
+/* An estimate of the contexts in the network; or the hosts, if each is queried separately. */
 static uint32_t contexts(struct ripc__resolver *resolver)
 {
 	uint32_t n_kin = is_fresh(resolver) ? 0 : kin_within(resolver, 2 * ANNOUNCE_US);
@@ -135,7 +138,7 @@ static uint32_t contexts(struct ripc__resolver *resolver)
 	return n > n_peers ? n : n_peers;
 }
 
-/* How long it takes to name all once. */
+/* The time in which all registrations are named once. */
 static uint64_t period(struct ripc__resolver *resolver)
 {
 	uint64_t us = (uint64_t)SPACE_US * contexts(resolver) * digests(resolver);
@@ -194,7 +197,7 @@ void ripc__digest_init(struct ripc__resolver *resolver)
 	resolver->digest.called.fire = called_fire;
 }
 
-/* Somebody calls for the digests of all: ours follow soon. */
+/* Another context calls for the digests of all: ours follow soon. */
 static void digest_called(struct ripc__resolver *resolver)
 {
 	const struct ripc__resolver_owner *owner = &resolver->owner;
@@ -243,7 +246,7 @@ static void digest_add(struct ripc__resolver *resolver, struct digested *digeste
 		owner->random(owner->arg) % (us / 2));
 }
 
-/* Harmless if it was not added. */
+/* Harmless if digested was not added. */
 static void digest_remove(struct ripc__resolver *resolver, struct digested *digested)
 {
 	if (list_empty(&digested->node))
@@ -257,38 +260,38 @@ static void digest_remove(struct ripc__resolver *resolver, struct digested *dige
 
 /* ---- publish ----------------------------------------------------------------------------- */
 
-#define TAKING_US     100000u /* between the questions to the holder of a name on this host */
-#define ROUNDS_TAKING 5u      /* such a holder may wait for a processor, or have many questions */
-#define VERIFY_US     1000000u /* hearsay makes us ask for our own ID at most so often */
+#define TAKING_US     100000u /* between the queries to the owner of a name on this host */
+#define ROUNDS_TAKING 5u      /* such an owner may wait for a processor, or have many queries */
+#define VERIFY_US     1000000u /* notices cause a query for our own ID at most so often */
 #define STORE_PATIENCE_US 9500000u /* less than a call that opens a service waits */
-#define LATE_US       10000000u /* an answer counts so long after the last question */
+#define LATE_US       10000000u /* an answer counts so long after the last query */
 #define PATH_KNOWN_US 60000000u /* a round trip that was measured counts so long */
-#define PATH_MAX_US   1000000u /* a holder that answers later was stopped, or starved */
+#define PATH_MAX_US   1000000u /* an owner that answers later was stopped, or starved */
 #define NOTICES_FIRST 2u      /* of a registration, ROUND_US apart; then digests name it */
 #define ANNOUNCED_MAX 64u     /* notices after a change of our addresses */
-#define YOUNGER_MAX   4u      /* notices that the answers to one such question can cause */
+#define YOUNGER_MAX   4u      /* notices that the answers to one such query can cause */
 
 enum publication_state {
 	PUBLICATION_ASKING, /* all sources */
-	PUBLICATION_TAKING, /* the name on this host is held: asking its holder */
-	PUBLICATION_STORING, /* the exact source is to decide */
+	PUBLICATION_TAKING, /* the name on this host has an owner, which is queried */
+	PUBLICATION_STORING, /* the exact source decides */
 	PUBLICATION_HERE,
 };
 
 struct publication {
 	struct asked asked;   /* ASKED_PUBLISH; its timer also announces; started_us: STORING */
-	uint64_t asked_us;    /* when first */
+	uint64_t asked_us;    /* when first queried */
 	struct asked verify;  /* ASKED_VERIFY */
 	struct digested digested;
 	uint64_t verified_us; /* when last begun; 0: never */
-	uint32_t told;        /* younger ones, in this verification */
+	uint32_t told;        /* notified younger ones, in this verification */
 	uint8_t rival[16];    /* the host that made us verify */
-	uint64_t holder;      /* by the exact source, if its end can be proven */
+	uint64_t holder;      /* the exact source's owner, if its end can be proven */
 	int refusal;          /* why it is not stored yet; 0: not known */
 	uint8_t state;
 	bool private_id;
-	bool bound;           /* its name on this host, when it was asked for */
-	bool displaced;       /* somebody silent, who holds a name of this ID on this host */
+	bool bound;           /* its name on this host, when it was queried */
+	bool displaced;       /* an owner of a name of this ID on this host that did not respond */
 };
 
 static void publish_fire(void *owner, struct ripc__timer *timer);
@@ -377,7 +380,7 @@ static void set_timer(struct ripc__resolver *resolver, struct asked *asked, uint
 
 /* ---- registering ------------------------------------------------------------------------- */
 
-/* Tells who was displaced on this host: if it lives, it finds this in its queue. */
+/* Notifies the displaced owner on this host: if it lives, it finds this in its queue. */
 static void tell_displaced(struct ripc__resolver *resolver, const struct wire_resolve *notice)
 {
 	const struct source_slot *home = &resolver->sources[resolver->home];
@@ -515,7 +518,7 @@ static bool holder_ended(const struct ripc__resolver *resolver,
 		home->ops->ended(home->state, publication->holder);
 }
 
-/* Once more: the holder may have ended, or been forgotten. */
+/* Tries once more: the owner may have ended, or been forgotten. */
 static void store_again(struct ripc__resolver *resolver, struct publication *publication)
 {
 	struct asked *asked = &publication->asked;
@@ -542,8 +545,8 @@ void ripc__publish_stored(struct ripc__resolver *resolver, const struct ripc__so
 	if (!publication || publication->state != PUBLICATION_STORING)
 		return;
 	/*
-	 * A service that may not register may send all the same, from a private ID that others do
-	 * not find.
+	 * A service that may not register may still send, from a private ID that others do not
+	 * find.
 	 */
 	if (!event->status || (event->status == -EACCES && publication->private_id)) {
 		publish_done(resolver, publication);
@@ -557,7 +560,7 @@ void ripc__publish_stored(struct ripc__resolver *resolver, const struct ripc__so
 	}
 }
 
-/* A private ID is drawn at random: nobody else has it, and the source goes on trying. */
+/* A private ID is drawn at random: no other service has it, and the source goes on trying. */
 void ripc__publish_delayed(struct ripc__resolver *resolver, uint64_t id)
 {
 	struct publication *publication = ripc__map_get(&resolver->publications, id);
@@ -587,7 +590,10 @@ static bool path_is_known(const struct ripc__resolver *resolver)
 	return resolver->path_us && resolver->now_us < resolver->path_at_us + PATH_KNOWN_US;
 }
 
-/* The first answer to a registration, from another host. A busy holder on this host is no path. */
+/*
+ * Measures the path by the first answer to a registration, from another host. A busy owner on
+ * this host is no path.
+ */
 static void path_measure(struct ripc__resolver *resolver, const struct publication *publication,
 		const struct heard *heard)
 {
@@ -602,7 +608,7 @@ static void path_measure(struct ripc__resolver *resolver, const struct publicati
 	resolver->path_at_us = resolver->now_us;
 }
 
-/* How long the answer to the last question of a registration is waited for. */
+/* How long the answer to the last query of a registration is waited for. */
 static uint64_t path_patience(const struct ripc__resolver *resolver)
 {
 	uint64_t us = path_is_known(resolver) ? resolver->path_us + resolver->path_us / 4 : 0;
@@ -619,7 +625,7 @@ static void ask_round(struct ripc__resolver *resolver, struct publication *publi
 
 	if (asking && first)
 		publication->asked_us = resolver->now_us;
-	/* A name that nobody has bound is asked for once: to bind it tells the rest. */
+	/* An unbound name is queried once: binding it shows the rest. */
 	if (!asking || first || publication->bound)
 		publication->bound = ripc__ask_home(resolver, asked);
 	if (asking)
@@ -628,7 +634,7 @@ static void ask_round(struct ripc__resolver *resolver, struct publication *publi
 		path_patience(resolver));
 }
 
-/* Only now: until here our own questions would but wake us. */
+/* Receives queries from now on: before, our own queries would only wake us. */
 static void heed(struct ripc__resolver *resolver, uint64_t id, bool private_id)
 {
 	for (uint32_t i = 0; i < resolver->n_sources; i++) {
@@ -639,7 +645,7 @@ static void heed(struct ripc__resolver *resolver, uint64_t id, bool private_id)
 	}
 }
 
-/* Takes the name on this host, where there is one to take. */
+/* Takes the name on this host, if there is one to take. */
 static void take_name(struct ripc__resolver *resolver, struct publication *publication)
 {
 	bool displace = publication->state == PUBLICATION_TAKING;
@@ -669,9 +675,9 @@ static void take_name(struct ripc__resolver *resolver, struct publication *publi
 }
 
 /*
- * Do holders of other IDs answer? Then silence about this one says nothing yet: of many answers at
- * once most get lost (a local socket queues ten), and a host answers only so many in a second.
- * Each answer ends a registration, so that this ends.
+ * Do owners of other IDs answer? Then a missing answer about this one proves nothing yet: of
+ * many answers at once most get lost (a local socket queues ten), and a host answers only so
+ * many in a second. Each answer ends a registration, hence this ends, too.
  */
 static bool holders_answer(const struct ripc__resolver *resolver)
 {
@@ -721,7 +727,7 @@ void ripc__resolver_publish(struct ripc__resolver *resolver, uint64_t id, bool p
 		take_name(resolver, publication);
 }
 
-/* A holder that answers is alive. But it may have ended since a late answer was sent. */
+/* An owner that answers is alive. But it may have ended since a late answer was sent. */
 void ripc__publish_answered(struct ripc__resolver *resolver, struct asked *asked,
 		const struct heard *heard)
 {
@@ -772,7 +778,7 @@ static void verify_round(struct ripc__resolver *resolver, struct asked *verify)
 	set_timer(resolver, verify, verify->round < ROUNDS_FIRST ? ROUND_US : LATE_US);
 }
 
-/* When there are too many to verify at once, one waits for its turn. */
+/* If there are too many to verify at once, one waits for its turn. */
 static void verify_begin(struct ripc__resolver *resolver, struct publication *publication)
 {
 	struct asked *verify = &publication->verify;
@@ -858,25 +864,25 @@ void ripc__publications_close(struct ripc__resolver *resolver)
 /* ---- heal -------------------------------------------------------------------------------- */
 
 /*
- * Noticing that a parted network is whole again. While it is parted, an ID can be registered on
- * both sides. Digests show that in the end, but in a large network each context sends one a
- * minute only.
+ * Noticing that a split network is whole again. While it is split, an ID can be registered on
+ * both sides. Digests show that in the end, but in a large network each context sends only one a
+ * minute.
  *
- * Each context remembers the hosts whose digests it hears: those of its kin (publish.c), and
- * others by chance. A digest of a host that was silent for SILENT_US, or never heard, makes it
- * ask how old a registration there is. A young one says that a program was started there. Another
- * one can say that we missed what came before (is_missed): the context calls for the digests of
- * all. The call is a question for all IDs, relayed as it were, by multicast: it passes every
- * filter. Each context that has registered something answers it by its digests, soon and at a
- * random time.
+ * Each context remembers the hosts whose digests it receives: those of its kin (see digest), and
+ * others by chance. After a digest of a host that was not heard for SILENT_US, or never, the
+ * context queries how old a registration there is. A young one shows that a program was started
+ * there. An old one can show that we missed earlier digests (is_missed): the context then calls
+ * for the digests of all. The call is a query for all IDs, marked as relayed, by multicast: it
+ * passes every filter. Each context that has registered something answers the call by its
+ * digests, soon and at a random time.
  *
- * All that outsiders and lost digests can bring about is a call each CALL_GAP_US, and soon each
- * CALL_MOST_US, at most, and so one digest more of each context. With more than HOSTS_MAX hosts
- * others are not looked after.
+ * Outsiders and lost digests can cause at most a call each CALL_GAP_US, and soon each
+ * CALL_MOST_US, and thus one more digest of each context. With more than HOSTS_MAX hosts, the
+ * others are not watched.
  */
 
-#define CALL_US     800000u   /* from half of it on, at random: others may hear nothing yet, and kin
-                                 of ours hear the same digest */
+#define CALL_US     800000u   /* from half of it on, at random: others may have received nothing
+                                 yet, and our kin receive the same digest */
 #define CALL_GAP_US 20000000u  /* between calls, and twice as long after each that follows soon, */
 #define CALL_MOST_US 320000000u /* up to this */
 #define CALM_US     600000000u /* without a call */
@@ -885,7 +891,7 @@ void ripc__publications_close(struct ripc__resolver *resolver)
 
 /* ---- the call ---------------------------------------------------------------------------- */
 
-/* A call so soon after another one counts for nobody. */
+/* Is a call too soon after another one to count? */
 static bool is_too_soon(const struct ripc__resolver *resolver)
 {
 	uint64_t called_us = resolver->heal.called_us;
@@ -893,7 +899,7 @@ static bool is_too_soon(const struct ripc__resolver *resolver)
 	return called_us && resolver->now_us < called_us + resolver->heal.gap_us;
 }
 
-/* Where digests get lost, there are calls for nothing: the gaps between them grow. */
+/* Lost digests cause needless calls: the gaps between calls grow. */
 static void note_call(struct ripc__resolver *resolver)
 {
 	uint64_t called_us = resolver->heal.called_us, gap_us = 2 * resolver->heal.gap_us;
@@ -951,7 +957,7 @@ bool ripc__heal_called(struct ripc__resolver *resolver, const struct heard *hear
 
 /* ---- other hosts ------------------------------------------------------------------------- */
 
-/* The place of a host, or the one to put it. */
+/* The place of a host, or a place to put it. */
 static uint32_t place_of(const struct ripc__resolver *resolver, const uint8_t host[16])
 {
 	uint32_t oldest = 0;
@@ -986,7 +992,7 @@ static uint64_t named_service(const struct wire_resolve *digest)
 	return 0;
 }
 
-/* The question goes to the context that has sent the digest, alone. */
+/* Queries the context that has sent the digest, alone. */
 static void check_begin(struct ripc__resolver *resolver, const struct heard *heard, uint64_t id)
 {
 	struct asked *check = &resolver->heal.check;
@@ -1028,9 +1034,9 @@ void ripc__heal_heard(struct ripc__resolver *resolver, const struct heard *heard
 }
 
 /*
- * Have we missed a registration of that age? A younger one than ours: its first digest, as they
- * come before it is YOUNG_US old. An older one: all its digests, where we have heard others long
- * enough.
+ * Have we missed a registration of that age? If it is younger than ours: its first digest,
+ * because digests arrive before it is YOUNG_US old. If it is older: all its digests, if we have
+ * received others long enough.
  */
 static bool is_missed(const struct ripc__resolver *resolver, int64_t age_us)
 {
@@ -1039,7 +1045,7 @@ static bool is_missed(const struct ripc__resolver *resolver, int64_t age_us)
 	return age_us > YOUNG_US && (age_us < own_us || own_us > (int64_t)SILENT_US);
 }
 
-/* The clock on the wall is what the records of our own registrations say. */
+/* The wall clock is taken from the records of our own registrations. */
 void ripc__heal_answered(struct ripc__resolver *resolver, struct asked *asked,
 		const struct heard *heard)
 {
@@ -1068,11 +1074,11 @@ void ripc__heal_close(struct ripc__resolver *resolver)
 /* ---- membership -------------------------------------------------------------------------- */
 
 /*
- * Memberships: the groups that services here have joined. A group has any number of members, so
- * nobody is asked before a service joins: its name on this host is bound, the exact source lists
- * the service, and everybody is told by NOTICES notices, and then by digests (publish.c). These are
- * more than of a registration, which is found when it is asked for: nobody asks for a new member
- * that he has not heard of. Questions about the group are answered with one record for each member
+ * Memberships: the groups that services of this context have joined. A group has any number of
+ * members, hence no query is sent before a service joins: its name on this host is bound, the
+ * exact source lists the service, and NOTICES notices are sent to all, and then digests. These
+ * are more than for a registration, which is found by a query: no query is sent for a new member
+ * that was never heard of. Queries for the group are answered with one record for each member
  * (answer.c).
  */
 
@@ -1145,7 +1151,7 @@ static void announce_group(void *owner, struct ripc__timer *timer)
 			(ROUND_US << (membership->n_told - 1)));
 }
 
-/* The first n sources. */
+/* Leaves the group at the first n sources. */
 static void leave_sources(struct ripc__resolver *resolver, uint64_t group, uint64_t incarnation,
 		uint32_t n)
 {
@@ -1157,7 +1163,7 @@ static void leave_sources(struct ripc__resolver *resolver, uint64_t group, uint6
 	}
 }
 
-/* All, or none. */
+/* Joins the group at all sources, or at none. */
 static int join_sources(struct ripc__resolver *resolver, uint64_t group, uint64_t incarnation)
 {
 	for (uint32_t i = 0; i < resolver->n_sources; i++) {
@@ -1173,7 +1179,7 @@ static int join_sources(struct ripc__resolver *resolver, uint64_t group, uint64_
 	return 0;
 }
 
-/* The sources hear questions about the group from now on. */
+/* The sources receive queries for the group from now on. */
 static void heed_member(struct ripc__resolver *resolver, uint64_t group)
 {
 	for (uint32_t i = 0; i < resolver->n_sources; i++) {
@@ -1184,7 +1190,7 @@ static void heed_member(struct ripc__resolver *resolver, uint64_t group)
 	}
 }
 
-/* The newest is the first of its group. */
+/* Enters the membership; the newest is the first of its group. */
 static int enter(struct ripc__resolver *resolver, struct membership *membership)
 {
 	uint64_t group = membership->named.digested.id;
@@ -1231,7 +1237,7 @@ err_free:
 	return error;
 }
 
-/* Takes it out of those of its group; NULL: it is not there. */
+/* Takes the membership out of those of its group; NULL: it is not there. */
 static struct membership *take_out(struct ripc__resolver *resolver, uint64_t group,
 		uint64_t incarnation)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The resolver's frame: opening the sources, and sorting what they bring. The frame owns the
- * sources' state, the buckets that limit what outsiders can make us do, and the table of
- * outstanding questions; its sister files (internal.h) own the rest.
+ * The resolver's frame: opening the sources, and sorting the packets that they receive. The
+ * frame owns the sources' state, the buckets that limit the work that outsiders can cause, and
+ * the table of outstanding queries; the other files (internal.h) own the rest.
  *
- * Invariants: an object with a set timer has borrowed room for it, so setting cannot fail; an
- * object is in the table of questions exactly while its nonce is not 0.
+ * Invariants: an object with a set timer has borrowed room for it, hence setting cannot fail; an
+ * object is in the table of queries exactly while its nonce is not 0.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@
 
 /* ---- asking ------------------------------------------------------------------------------ */
 
-/* Questions, answers and notices on their way to the sources. */
+/* Queries, answers and notices on their way to the sources. */
 
 int ripc__timers_borrow(struct ripc__resolver *resolver)
 {
@@ -104,7 +104,10 @@ static uint32_t ask_source(struct ripc__resolver *resolver, uint32_t source,
 	size_t len;
 	int n;
 
-	/* Anybody on this host can have bound the name: what he reads is of no use elsewhere. */
+	/*
+	 * Any process on this host can have bound the name: its packet is of no use on other
+	 * hosts.
+	 */
 	if ((int)source == resolver->home)
 		packet.nonce ^= resolver->home_key;
 	len = ripc__resolve_encode(resolver, &packet, data);
@@ -134,7 +137,10 @@ static struct wire_resolve question_of(const struct ripc__resolver *resolver,
 		.asker = resolver->owner.context, .record.id = asked->id};
 }
 
-/* The exact source says who has an ID when it is to be registered there. */
+/*
+ * Does the source need a query? The exact source reports the owner of an ID when it is
+ * registered there.
+ */
 static bool is_to_ask(const struct ripc__resolver *resolver, const struct asked *asked, int source,
 		bool home)
 {
@@ -142,11 +148,12 @@ static bool is_to_ask(const struct ripc__resolver *resolver, const struct asked 
 		(source != resolver->exact || asked->kind != ASKED_PUBLISH);
 }
 
-/* Asks this host's source, or all others. */
+/* Queries this host's source, or all others. */
 static uint32_t ask_some(struct ripc__resolver *resolver, struct asked *asked, bool home)
 {
 	const struct wire_resolve question = question_of(resolver, asked);
-	bool again = resolver->now_us != asked->started_us; /* of others than lookups: always */
+	bool again = resolver->now_us != asked->started_us; /* for objects other than lookups:
+	                                                       always */
 	uint32_t n = 0;
 
 	asked->sent_us = resolver->now_us;
@@ -240,7 +247,7 @@ uint32_t ripc__send_reply(struct ripc__resolver *resolver, uint32_t source,
 	uint8_t data[WIRE_RESOLVE_MAX];
 	size_t len = ripc__resolve_encode(resolver, packet, data);
 
-	/* A context that does not get it will ask again. */
+	/* A context that does not get the reply will query again. */
 	slot->ops->reply(slot->state, to, data, len);
 	return (uint32_t)len;
 }
@@ -270,16 +277,16 @@ void ripc__answer_fill(const struct ripc__resolver *resolver, const struct heard
 
 bool ripc__record_older(const struct wire_record *a, const struct wire_record *b)
 {
-	/* Equal stamps: any order will do that both sides agree on. */
+	/* Equal stamps: any order will do if both sides agree on it. */
 	return a->stamp != b->stamp ? a->stamp < b->stamp : a->incarnation < b->incarnation;
 }
 
 /* ---- sources ----------------------------------------------------------------------------- */
 
 /*
- * Which sources a configuration means, and in which order: resolver.sources=local;store. Without
- * that option all are meant, but for the store, which needs servers to be named (store.servers),
- * and where these are, for multicast, which the store takes the place of.
+ * The sources that a configuration chooses, and their order: resolver.sources=local;store.
+ * Without that option all are chosen, except the store, which needs servers to be named
+ * (store.servers). If these are named, the store takes the place of multicast.
  */
 
 static const char *option(const struct ripc__host *host, const char *name)
@@ -448,8 +455,8 @@ static void answer_heard(struct ripc__resolver *resolver, const struct heard *he
 }
 
 /*
- * A registration or withdrawal that nobody asked for: never believed, only looked into. False: what
- * is said is known here, or concerns nobody.
+ * An unasked registration or withdrawal: never believed, only looked into. False: its contents
+ * are known here, or no service is concerned.
  */
 static bool look_into(struct ripc__resolver *resolver, const struct heard *heard)
 {
@@ -473,7 +480,7 @@ static bool may_look_into(struct ripc__resolver *resolver, const struct heard *h
 	return false;
 }
 
-/* Each registration that it names, and that concerns somebody here, counts as a notice. */
+/* Each registration that the digest names, and that concerns a service here, counts as a notice. */
 static void digest_heard(struct ripc__resolver *resolver, const struct heard *heard)
 {
 	struct wire_resolve notice = {.type = WIRE_RECORD, .asker = heard->packet->asker};
@@ -513,8 +520,8 @@ static void nobody_heard(struct ripc__resolver *resolver, const struct heard *he
 }
 
 /*
- * One of the two has keys, the other has none, or others: neither takes what the other one says.
- * But an answer without a mark lets whoever asks say to people why it finds nobody.
+ * One of the two has keys, the other has none, or others: neither accepts packets of the other.
+ * But an answer without a mark lets the asker log why it finds no owner.
  */
 static void stranger_heard(struct ripc__resolver *resolver, const struct heard *heard)
 {
@@ -541,7 +548,10 @@ static void stranger_heard(struct ripc__resolver *resolver, const struct heard *
 		&heard->event->reply, data, len);
 }
 
-/* 0; 1: a stranger's: it has a mark that is not ours, or has none and we have keys; -EBADMSG. */
+/*
+ * Decodes a packet. 0; 1: a stranger's, which has a mark that is not ours, or has none though we
+ * have keys; -EBADMSG.
+ */
 static int take_apart(const struct ripc__resolver *resolver,
 		const struct ripc__source_event *event, struct wire_resolve *packet)
 {
@@ -620,7 +630,7 @@ static void news_heard(struct ripc__resolver *resolver, const struct ripc__sourc
 	}
 }
 
-/* One event of each source in turn, so that a flood at one does not keep the others waiting. */
+/* Takes one event of each source in turn: a flood at one does not keep the others waiting. */
 static uint32_t poll_sources(struct ripc__resolver *resolver)
 {
 	uint32_t n = 0, idle = 0;
@@ -656,7 +666,7 @@ int ripc__resolver_step(struct ripc__resolver *resolver, uint64_t now_us)
 
 /* ---- open and close ---------------------------------------------------------------------- */
 
-/* A list of hosts that is empty for good: no answer is waited for, and nothing becomes due. */
+/* Is the list of hosts empty for good? Then no answer is waited for, and nothing becomes due. */
 static bool asks_nobody(const struct source_slot *slot)
 {
 	return slot->ops->n_peers && slot->ops->wait_fd(slot->state) == -1;
@@ -714,7 +724,7 @@ static void init(struct ripc__resolver *resolver)
 	ripc__budget_init(&resolver->answers, ANSWERS_PER_SECOND, ANSWERS_PER_SECOND / 2,
 		ANSWERS_SHARE, (uint64_t[2]){draw(arg), draw(arg)});
 	resolver->home_key = draw(arg);
-	/* Nobody else chooses the groups of this context. */
+	/* Only this context chooses its groups. */
 	ripc__map_init(&resolver->memberships, resolver->home_key);
 	ripc__map_init(&resolver->gatherings, resolver->home_key);
 	ripc__digest_init(resolver);
@@ -749,7 +759,7 @@ int ripc__resolver_open(const struct ripc__resolver_owner *owner, const struct r
 	}
 	for (sources = chosen; *sources && resolver->n_sources < SOURCES_MAX; sources++) {
 		error = source_open(resolver, *sources);
-		/* A configuration that cannot be understood is the user's to correct. */
+		/* The user has to correct a configuration that cannot be understood. */
 		if (error == -EINVAL || error == -ENOMEM) {
 			ripc__resolver_close(resolver);
 			return error;
