@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The bytes of the ofi backend: address blobs, and what goes before every datagram to say who sends
- * it (docs/protocol.md). Both carry the provider's own name of an endpoint, which it has no means
- * to check: so what is known of its form is checked here, before the provider gets it.
+ * The bytes of the ofi backend: address blobs, and the head of every datagram, which names its
+ * sender (docs/protocol.md). Both carry the provider's own name of an endpoint, which the
+ * provider has no means to check: the known forms of names are therefore checked here, before
+ * the provider gets one.
  */
 #include "internal.h"
 
@@ -15,9 +16,9 @@
 
 #include "util/bytes.h"
 
-#define HEAD       4u /* of what goes before a datagram: before the name */
+#define HEAD       4u /* bytes of a head before the name */
 #define EFA_NAME   32u
-#define EFA_PLACE  20u /* GID and queue pair, which others have had */
+#define EFA_PLACE  20u /* GID and queue pair, which may have had other owners */
 #define EFA_USED   24u /* the bytes behind are the provider's own, on its host */
 
 static const uint8_t zeros[16];
@@ -64,7 +65,7 @@ static bool is_efa(const uint8_t *bytes, size_t len)
 		memcmp(bytes + EFA_USED, zeros, EFA_NAME - EFA_USED) == 0;
 }
 
-/* "fi_shm://1:0:0": a word, and then nothing that means something in the name of a file. */
+/* "fi_shm://1:0:0": a word, and then no character with a meaning in file names. */
 static bool is_text(const uint8_t *bytes, size_t len)
 {
 	const char *text = (const char *)bytes, *rest;
@@ -170,7 +171,7 @@ int ripc__ofi_name_decode(const uint8_t *blob, size_t len, const struct ofi_name
 	return 0;
 }
 
-/* The host, as far as the name tells. */
+/* The host, as far as the name shows it. */
 static void host_of(const struct ofi_name *name, uint8_t host[16])
 {
 	static const uint8_t mapped[12] = {[10] = 0xff, 0xff};
@@ -243,7 +244,7 @@ void ripc__ofi_addr_text(const struct ripc__addr *addr, char text[64])
 
 /* ---- before every datagram --------------------------------------------------------------- */
 
-/* Bytes of a name that are sent: the zeros that end each of EFA are not. */
+/* Bytes of a name that are sent, without the zeros that end each name of EFA. */
 static uint8_t sent_len(const struct ofi_name *name)
 {
 	return name->format == OFI_FORMAT_EFA ? EFA_USED : name->len;

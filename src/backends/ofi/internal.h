@@ -36,20 +36,20 @@
 #define OFI_API        FI_VERSION(1, 17) /* of libfabric's interface: 1.17, also spoken by 2.x */
 #define OFI_ADDR_HEAD  8u   /* of an address blob, before the provider's own bytes */
 #define OFI_NAME_MAX   (RIPC_ADDR_MAX - OFI_ADDR_HEAD)
-#define OFI_HEAD_MAX   64u  /* before every datagram: who sends it */
+#define OFI_HEAD_MAX   64u  /* before every datagram: its sender */
 #define OFI_RECEIVES   512u /* receive buffers, unless ofi.receives says otherwise */
 #define OFI_SENDS      256u /* datagrams that are being sent, or wait */
-#define OFI_READS      64u  /* that wait, are in progress, or ended and were not polled */
+#define OFI_READS      64u  /* waiting, in progress, or ended and not polled */
 #define OFI_BATCH      32u  /* completions taken, and datagrams sent, at once */
-#define OFI_LINKS_KEPT 64u  /* partners that no route leads to any more */
-#define OFI_PLACES     16u  /* where a guard stays though nobody is there any more (link.c) */
-/* Keys of queue pairs that nobody has (link.c): those from 0x80000000 on are privileged. */
+#define OFI_LINKS_KEPT 64u  /* partners without a route */
+#define OFI_PLACES     16u  /* where a guard stays without a partner (link.c) */
+/* Keys of no queue pair (link.c): those from 0x80000000 on are privileged. */
 #define OFI_KEY_GUARD  0xffffffffu
 #define OFI_KEY_LEVEL  0xfffffffeu
 /*
- * For so long libfabric is let work (port->worked_us) before a partner of which nothing goes on has
- * failed: longer than any connection takes to be made. While this process is stopped, or does
- * something else, no partner fails.
+ * A partner without progress has failed after libfabric could work for this long
+ * (port->worked_us): longer than any connection takes to be made. While this process is stopped,
+ * or does something else, no partner fails.
  */
 #define OFI_STUCK_US   3000000u
 
@@ -57,8 +57,8 @@
 struct ofi_name {
 	uint8_t format;   /* enum ofi_format */
 	uint8_t len;      /* of bytes */
-	bool unchecked;   /* checksums are left out: only who does so, too, can be reached */
-	uint32_t protocol; /* FI_PROTO_...: only who speaks the same can be reached */
+	bool unchecked;   /* checksums are left out: both ends must do so */
+	uint32_t protocol; /* both ends must have the same */
 	uint8_t bytes[OFI_NAME_MAX];
 };
 
@@ -84,7 +84,7 @@ struct ofi_net {
 	struct ofi_receive *receives;
 	struct ofi_send *sends;
 	struct ofi_read *reads;
-	struct ofi_closing *closing;         /* NULL: nobody closes it */
+	struct ofi_closing *closing;         /* NULL: it is not being closed */
 	uint32_t n_ops;                      /* sends and reads that have not completed */
 };
 
@@ -98,7 +98,7 @@ struct ofi_device {
 	struct ripc__host host;
 	struct ofi_wish wish;
 	struct ofi_net *net;
-	uint32_t datagram_max; /* bytes, without what we put before it */
+	uint32_t datagram_max; /* bytes, without our head */
 	struct ripc__map keys; /* struct ofi_key, by the key as it travels */
 	struct list regions;   /* struct ofi_region */
 	bool told_memory;      /* the reason was logged why memory is not usable */
@@ -113,8 +113,8 @@ struct ofi_link {
 	struct list posting;   /* port->posting, while n_posted */
 	struct list reads;     /* struct ofi_read that wait */
 	struct list reading;   /* port->reading, while any wait */
-	uint64_t reading_us;   /* port->worked_us when one was taken or ended, while any wait */
-	uint32_t n_reads;      /* that libfabric has */
+	uint64_t reading_us;   /* port->worked_us when a read was taken or ended, while any wait */
+	uint32_t n_reads;      /* reads that libfabric has */
 	uint64_t key;          /* in port->links_by_name */
 	fi_addr_t to;          /* its entry of the address vector, */
 	bool has_entry;        /* if there is one */
@@ -124,14 +124,14 @@ struct ofi_link {
 	uint32_t n_waiting;
 	uint64_t posted_us;    /* port->worked_us when none was posted, or one completed */
 	uint32_t resets;       /* how often it has failed */
-	bool missed;           /* a datagram was not taken: core waits to hear */
+	bool missed;           /* a datagram was not taken: core waits for a report */
 	bool failed;           /* packets were lost, or may have been sent elsewhere */
-	bool gone;             /* over EFA, it went nowhere: no route until the entry is removed */
-	bool silent;           /* none of what libfabric has completes: it gets no more */
+	bool gone;             /* over EFA, a message failed: no route until the entry is removed */
+	bool silent;           /* no operation completes: it gets no more */
 	bool is_new;           /* no route has led to it */
 	bool opening;          /* a connection is being made */
 	bool greeted;          /* libfabric knows what the other end can do */
-	bool greeting;         /* and is asking */
+	bool greeting;         /* and is finding out */
 	void *opener;          /* the route that was opened last */
 	struct ripc__addr addr;
 };
@@ -139,7 +139,7 @@ struct ofi_link {
 /* The state that core keeps for a partner. */
 struct ofi_peer {
 	struct ofi_link *link;
-	uint32_t resets; /* of the link, as far as it was told */
+	uint32_t resets; /* of the link, as far as core knows */
 };
 
 /* A datagram that libfabric has, or that waits for it. */
@@ -148,7 +148,7 @@ struct ofi_send {
 	struct list node;           /* port->free_sends or link->waiting */
 	struct ofi_link *link;      /* NULL: it has ended */
 	uint32_t len;
-	bool greets;                /* when it has come, link->greeted */
+	bool greets;                /* sets link->greeted when it has arrived */
 };
 
 /* A read that libfabric has, or that waits for it, or has ended. */
@@ -165,10 +165,10 @@ struct ofi_read {
 
 struct ofi_receive {
 	struct fi_context2 context; /* likewise */
-	struct ofi_receive *next;   /* idle: neither posted nor handed over */
+	struct ofi_receive *next;   /* idle: neither posted nor with core */
 };
 
-/* A datagram that has come and was not handed over. */
+/* A datagram that has arrived and was not returned. */
 struct ofi_arrival {
 	uint32_t index, len;
 };
@@ -200,13 +200,13 @@ struct ofi_port {
 	struct list links, links_unused, stuck, told;
 	struct ripc__map links_by_name;
 	uint32_t n_unused;
-	bool told_full;             /* that libfabric has no room for more was logged */
+	bool told_full;             /* the lack of room in libfabric was logged */
 	uint32_t n_guarded;
 	struct ripc__addr guarded[OFI_PLACES]; /* places of EFA, by one of their addresses */
 	uint32_t polls;
 	/* time */
 	uint64_t looked_us;         /* when worked_us was brought up to date */
-	uint64_t worked_us;         /* for how long libfabric was let work while anything waited */
+	uint64_t worked_us;         /* how long libfabric could work while anything waited */
 	/* waiting */
 	struct ripc__sleeper sleeper;
 	bool sleeps;                /* the provider has a descriptor for it */
@@ -216,25 +216,25 @@ struct ofi_port {
 	struct ripc__addr from[RIPC_EVENTS_MAX]; /* of the last poll's events */
 };
 
-/* ---- net.c ------------------------------------------------------------------------------ */
+/* ---- net.c: the provider ----------------------------------------------------------------- */
 
 int ripc__ofi_wish_read(const struct ripc__host *host, struct ofi_wish *wish);
-/* The first that fits. -ENODEV: why and remedy say what is missing. */
+/* Finds the first provider that fits. -ENODEV: why and remedy name the lack. */
 int ripc__ofi_info_get(const struct ofi_wish *wish, struct fi_info **info, char why[256],
 		char remedy[256]);
-/* Bytes of the longest datagram that goes as one, with our head. */
+/* Bytes of the longest datagram that is sent as one, with our head. */
 uint32_t ripc__ofi_message_max(const struct fi_info *info);
 bool ripc__ofi_is_intact(const struct ofi_wish *wish, const struct fi_info *info);
 /* Might the device read if the provider were told to let it? */
 bool ripc__ofi_may_be_told(const struct fi_info *info);
 /* May long messages be read? */
 bool ripc__ofi_has_reads(const struct ofi_wish *wish, const struct fi_info *info);
-/* Does it make a connection to each partner? */
+/* Does the provider make a connection to each partner? */
 bool ripc__ofi_connects(const struct fi_info *info);
 
-/* ---- net.c ------------------------------------------------------------------------------- */
+/* ---- net.c: the endpoint ----------------------------------------------------------------- */
 
-/* Takes the info. */
+/* Owns the info from now on. */
 int ripc__ofi_net_open(struct fi_info *info, struct ofi_net **net);
 /* Opens the endpoint, with so many buffers of so many bytes. */
 int ripc__ofi_net_start(struct ofi_net *net, uint32_t receives, uint32_t len);
@@ -253,32 +253,31 @@ static inline bool ripc__ofi_is_read(const struct ofi_net *net, const void *cont
 	return read >= net->reads && read < net->reads + OFI_READS;
 }
 
-/* Lets libfabric finish what closing would wait for, for a moment. */
+/* Lets libfabric finish operations that closing would wait for, for a moment. */
 void ripc__ofi_net_await(struct ofi_net *net);
 /*
- * Closes the endpoint, which may take long: whatever is not closed within a moment goes on in a
- * thread of its own.
+ * Closes the endpoint, which may take long: after a moment a thread of its own closes the rest.
  */
 void ripc__ofi_net_stop(struct ofi_net *net);
 void ripc__ofi_net_close(struct ofi_net *net);
 
 /* ---- addr.c: bytes that come from outside -------------------------------------------------- */
 
-/* Our own, from what the provider says. */
+/* Our own name, from the provider's bytes. */
 int ripc__ofi_name_from(const struct fi_info *info, const void *bytes, size_t len,
 		struct ofi_name *name);
 int ripc__ofi_name_encode(const struct ofi_name *name, uint8_t blob[RIPC_ADDR_MAX]);
-/* -EBADMSG: it is none, or of who speaks another protocol than we (self). */
+/* -EBADMSG: no name, or of an end with another protocol than ours (self). */
 int ripc__ofi_name_decode(const uint8_t *blob, size_t len, const struct ofi_name *self,
 		struct ofi_name *name);
 void ripc__ofi_addr_fill(const struct ofi_name *name, const struct ofi_name *self,
 		struct ripc__addr *addr);
-/* Do both name one queue pair of EFA, of one process and of another that had it before? */
+/* Do both name one queue pair of EFA, of one process and of an earlier owner? */
 bool ripc__ofi_addr_same_place(const struct ripc__addr *a, const struct ripc__addr *b);
 /* The same queue pair of EFA with another key. */
 void ripc__ofi_addr_nobody(const struct ripc__addr *place, uint32_t key, struct ripc__addr *addr);
 void ripc__ofi_addr_text(const struct ripc__addr *addr, char text[64]);
-/* Bytes that what goes before every datagram has at most; before the name is known. */
+/* The most bytes of a head before a datagram; before the name is known. */
 uint32_t ripc__ofi_head_room(const struct fi_info *info);
 /* Encodes the head that precedes every datagram. Returns its length. */
 uint32_t ripc__ofi_head_encode(const struct ofi_name *self, uint8_t head[OFI_HEAD_MAX]);
@@ -286,22 +285,22 @@ uint32_t ripc__ofi_head_encode(const struct ofi_name *self, uint8_t head[OFI_HEA
 int ripc__ofi_head_decode(const uint8_t *bytes, size_t len, const struct ofi_name *self,
 		struct ofi_name *name);
 
-/* ---- link.c ----------------------------------------------------------------------------- */
+/* ---- link.c: entries --------------------------------------------------------------------- */
 
 /* A message of the link has failed. */
 void ripc__ofi_entry_lost(const struct ofi_port *port, struct ofi_link *link);
-/* Something of the link has ended: of one that is gone, the entry goes with the last of it. */
+/* An operation of the link has ended: if the link is gone, its entry is removed with the last. */
 void ripc__ofi_entry_ended(struct ofi_port *port, struct ofi_link *link);
 
-/* ---- link.c ------------------------------------------------------------------------------ */
+/* ---- link.c: links ----------------------------------------------------------------------- */
 
 void ripc__ofi_links_open(struct ofi_port *port);
 void ripc__ofi_links_close(struct ofi_port *port);
 /* Frees unused links until n_kept remain. */
 void ripc__ofi_links_trim(struct ofi_port *port, uint32_t n_kept);
-/* The link leads nowhere: what waits is dropped, and core hears of it. */
+/* The link leads nowhere: waiting datagrams are dropped, and core is notified. */
 void ripc__ofi_link_fail(struct ofi_port *port, struct ofi_link *link);
-/* Core must hear that the link takes datagrams again. */
+/* Core must be notified that the link takes datagrams again. */
 void ripc__ofi_link_tell(struct ofi_port *port, struct ofi_link *link);
 /* Fills events[at..n); returns where it ended. */
 uint32_t ripc__ofi_links_take(struct ofi_port *port, struct ripc__event *events, uint32_t at,
@@ -320,7 +319,7 @@ bool ripc__ofi_peer_matches(void *port, const void *peer, const struct ripc__add
 void ripc__ofi_sends_open(struct ofi_port *port);
 /* May the partner have one more buffer? */
 bool ripc__ofi_has_room(const struct ofi_port *port, const struct ofi_link *link);
-/* There is room. 0: taken. */
+/* Only while there is room. 0: taken. */
 int ripc__ofi_send_one(struct ofi_port *port, struct ofi_link *link, const struct ripc__tx *tx);
 /* The datagram has completed, or is given up. */
 void ripc__ofi_send_end(struct ofi_port *port, struct ofi_send *send);
@@ -328,23 +327,23 @@ void ripc__ofi_send_end(struct ofi_port *port, struct ofi_send *send);
 void ripc__ofi_sends_push(struct ofi_port *port);
 /* All completions were seen: a link that has had none for long has failed. */
 void ripc__ofi_sends_look(struct ofi_port *port);
-/* Sends nothing but our head: makes a connection. 0: there is one; -EAGAIN: it is being made. */
+/* Sends only our head, which makes a connection. 0: there is one; -EAGAIN: it is being made. */
 int ripc__ofi_knock(struct ofi_port *port, struct ofi_link *link);
-/* Nothing of it will be sent. */
+/* Drops all waiting datagrams of the link. */
 void ripc__ofi_sends_drop(struct ofi_port *port, struct ofi_link *link);
-/* Sends our head so that its completion says that it was received. -EAGAIN: not now. */
+/* Sends our head; its completion shows that it was received. -EAGAIN: not now. */
 int ripc__ofi_greet(struct ofi_port *port, struct ofi_link *link);
 
 /* ---- ofi.c ------------------------------------------------------------------------------- */
 
 int ripc__ofi_send(void *port, void *peer, const struct ripc__tx *tx, uint32_t n);
 
-/* ---- memory.c ---------------------------------------------------------------------------- */
+/* ---- memory.c: keys and regions ---------------------------------------------------------- */
 
 void ripc__ofi_memory_open(struct ofi_device *dev);
-/* Takes back what is read into: nothing is written there any more. */
+/* Closes memory that is read into: nothing is written there any more. */
 void ripc__ofi_regions_close(struct ofi_device *dev);
-/* Nobody can reach anything any more. */
+/* Closes all memory: no partner can reach it any more. */
 void ripc__ofi_memory_close(struct ofi_device *dev);
 int ripc__ofi_mem_reg(void *port, void *peer, void *mem, size_t len, bool source, void **region);
 void ripc__ofi_mem_dereg(void *port, void *region);
@@ -359,11 +358,11 @@ int ripc__ofi_mem_close(void *port, const struct ripc__key *key, enum ripc__clos
 int ripc__ofi_key_parse(const struct ofi_port *port, const struct ripc__key *wire, uint64_t offset,
 		uint64_t *address, uint64_t *key);
 
-/* ---- memory.c ----------------------------------------------------------------------------- */
+/* ---- memory.c: reads --------------------------------------------------------------------- */
 
 void ripc__ofi_reads_open(struct ofi_port *port);
 int ripc__ofi_read(void *port, void *peer, const struct ripc__move *move);
-/* libfabric is done with it. */
+/* libfabric is done with the read. */
 void ripc__ofi_read_end(struct ofi_port *port, struct ofi_read *read, int status);
 /* Tries again what waits. */
 void ripc__ofi_reads_push(struct ofi_port *port);
@@ -377,7 +376,7 @@ uint32_t ripc__ofi_reads_take(struct ofi_port *port, struct ripc__event *events,
 
 int ripc__ofi_receives_open(struct ofi_port *port);
 void ripc__ofi_receives_close(struct ofi_port *port);
-/* Lets libfabric work, and takes note of what has completed, as far as there is room. */
+/* Lets libfabric work, and handles completions, as far as there is room. */
 void ripc__ofi_progress(struct ofi_port *port);
 int ripc__ofi_poll(void *port, struct ripc__event *events, uint32_t n, bool all);
 void ripc__ofi_release(void *port, void *handle);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Partners: each has an entry of libfabric's address vector, shared by all routes that lead to it.
- * An entry stays for a while when the last route is closed, as answers to strangers would make and
- * remove one each time; and at any rate until what was sent by it has completed.
+ * Partners: each has an entry of libfabric's address vector, shared by all routes that lead to
+ * it. An entry stays for a while when the last route is closed, because answers to strangers
+ * would make and remove one each time; and at least until its operations have completed.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -49,7 +49,7 @@ static int insert(struct ofi_port *port, const struct ripc__addr *addr, fi_addr_
 
 /* ---- places ------------------------------------------------------------------------------ */
 
-/* An entry of nobody; one that is there already is found. */
+/* Makes an entry without a partner; an existing one is found. */
 static int nobody_put(struct ofi_port *port, const struct ripc__addr *place, uint32_t key,
 		fi_addr_t *to)
 {
@@ -78,7 +78,7 @@ static bool has_entry_at(const struct list *links, const struct ripc__addr *plac
 	return false;
 }
 
-/* Its guard is of no use any more, unless there are entries. */
+/* Forgets the place: its guard is useless without entries. */
 static void forget_place(struct ofi_port *port, const struct ripc__addr *place)
 {
 	if (has_entry_at(&port->links, place) || has_entry_at(&port->links_unused, place) ||
@@ -87,7 +87,7 @@ static void forget_place(struct ofi_port *port, const struct ripc__addr *place)
 	(void)nobody_pass(port, place, OFI_KEY_GUARD);
 }
 
-/* The place is the last one of those that are guarded. */
+/* Notes the place as the last of the guarded ones. */
 static void note_place(struct ofi_port *port, const struct ripc__addr *place)
 {
 	uint32_t at = 0;
@@ -112,7 +112,7 @@ static bool remove_at_place(struct ofi_port *port, struct ofi_link *link)
 		return false;
 	(void)fi_av_remove(port->net->av, &link->to, 1, 0);
 	link->has_entry = link->greeted = false;
-	/* Anew: if it was there, it was not the newest. */
+	/* Made anew: an existing guard was not the newest. */
 	(void)nobody_pass(port, &link->addr, OFI_KEY_GUARD);
 	(void)nobody_put(port, &link->addr, OFI_KEY_GUARD, &guard);
 	note_place(port, &link->addr);
@@ -121,13 +121,13 @@ static bool remove_at_place(struct ofi_port *port, struct ofi_link *link)
 
 /* ---- entries ----------------------------------------------------------------------------- */
 
-/* libfabric has nothing of the link. */
+/* Has libfabric no operation of the link? */
 static bool ofi_entry_is_quiet(const struct ofi_link *link)
 {
 	return !link->n_posted && !link->n_waiting && !link->n_reads && list_empty(&link->reads);
 }
 
-/* The link is quiet. False: libfabric has no room, and the entry stays. */
+/* Only for a quiet link. False: libfabric has no room, and the entry stays. */
 static bool ofi_entry_remove(struct ofi_port *port, struct ofi_link *link)
 {
 	if (!link->has_entry)
@@ -140,7 +140,7 @@ static bool ofi_entry_remove(struct ofi_port *port, struct ofi_link *link)
 	return true;
 }
 
-/* Does it lead to a partner of EFA who may live? */
+/* Does the entry lead to a partner of EFA that may live? */
 static bool ofi_entry_is_needed(const struct ofi_port *port, const struct ofi_link *link)
 {
 	return is_efa(port) && link->has_entry && !link->gone;
@@ -157,7 +157,7 @@ void ripc__ofi_entry_ended(struct ofi_port *port, struct ofi_link *link)
 		(void)ofi_entry_remove(port, link);
 }
 
-/* Told once: the same failure will come again. */
+/* Logged once: the same failure will come again. */
 static void explain(struct ofi_port *port)
 {
 	if (is_efa(port) && !port->told_full)
@@ -168,8 +168,8 @@ static void explain(struct ofi_port *port)
 }
 
 /*
- * 0: there is one. 1: there is a new one of EFA, and those at its place may have gone.
- * -EHOSTUNREACH: libfabric has no room.
+ * Makes the link's entry. 0: there is one. 1: there is a new one of EFA, and partners at its
+ * place may have gone. -EHOSTUNREACH: libfabric has no room.
  */
 static int ofi_entry_make(struct ofi_port *port, struct ofi_link *link)
 {
@@ -226,13 +226,13 @@ static int link_new(struct ofi_port *port, const struct ripc__addr *addr, struct
 	return 0;
 }
 
-/* Nobody uses it, and libfabric has nothing of it. */
+/* Is the link unused, without operations in libfabric? */
 static bool may_go(const struct ofi_link *link)
 {
 	return !link->n_routes && ofi_entry_is_quiet(link);
 }
 
-/* A link that may go. The link stays where libfabric has no room to let it go. */
+/* Frees a link that may go. The link stays if libfabric has no room to remove it. */
 static bool link_free(struct ofi_port *port, struct ofi_link *link)
 {
 	if (!ofi_entry_remove(port, link))
@@ -280,8 +280,8 @@ static int link_find(struct ofi_port *port, const struct ripc__addr *addr, struc
 }
 
 /*
- * Where there must be a connection, what is sent meanwhile would pile up, and what core repeats
- * come at once: it waits for the connection. One that failed may have stood before.
+ * A link that needs a connection waits for it: otherwise datagrams would pile up meanwhile, and
+ * arrive together with core's repetitions. A connection that failed may have stood before.
  */
 static int link_begin(struct ofi_port *port, struct ofi_link *link)
 {
@@ -310,7 +310,7 @@ static void link_put(struct ofi_port *port, struct ofi_link *link)
 		ripc__ofi_links_trim(port, OFI_LINKS_KEPT);
 }
 
-/* Asks the links at the same place: the partner of a link that fails is gone. */
+/* Queries the links at the same place: the partner of a link that fails is gone. */
 static void ask_others(struct ofi_port *port, const struct ofi_link *link)
 {
 	list_for_each_safe(node, &port->links) {
@@ -323,7 +323,7 @@ static void ask_others(struct ofi_port *port, const struct ofi_link *link)
 	}
 }
 
-/* Errors as those of ofi_entry_make(). */
+/* Makes the entry; errors are those of ofi_entry_make(). */
 static int enter(struct ofi_port *port, struct ofi_link *link)
 {
 	int made = ofi_entry_make(port, link);
@@ -370,7 +370,7 @@ static void free_all(struct list *links)
 		free(list_entry(list_pop(links), struct ofi_link, node));
 }
 
-/* Their entries go with the address vector. */
+/* The address vector removes their entries. */
 void ripc__ofi_links_close(struct ofi_port *port)
 {
 	free_all(&port->links);

@@ -2,12 +2,12 @@
 /*
  * Memory that a partner may read, and memory that is read into.
  *
- * A key is one registration of exactly the range, for one transfer, and closing it takes it from
- * the device, which then reads no more of it. libfabric has one domain for all partners: a partner
- * that knows the key of another one's transfer can read what the other one can. The upper half of a
- * key is a check of the rest and of the reader's address: a key that was garbled on its way, or
- * reached somebody else by mistake, costs its message a detour and asks nothing of the device. The
- * check keeps out no partner that means to come in.
+ * A key is one registration of exactly the range, for one transfer. Closing the key deregisters,
+ * and the device then reads no more of the range. libfabric has one domain for all partners: a
+ * partner that knows the key of another one's transfer can read the same memory. The upper half
+ * of a key is a check of the rest and of the reader's address: a key that was garbled on its
+ * way, or reached another partner by mistake, costs its message a detour and does not reach the
+ * device. The check does not stop an attacker.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -30,7 +30,7 @@ static bool has_mode(const struct ofi_device *dev, int mode)
 	return (dev->net->info->domain_attr->mr_mode & mode) != 0;
 }
 
-/* Told once: the same failure will come again. The message is pulled then. */
+/* Logged once: the same failure will come again. The message is pulled then. */
 static void explain(struct ofi_device *dev, size_t len, int error)
 {
 	if (!dev->told_memory)
@@ -41,7 +41,7 @@ static void explain(struct ofi_device *dev, size_t len, int error)
 	dev->told_memory = true;
 }
 
-/* The provider's key is its own choice, or this. */
+/* Registers memory; the key is the provider's choice, or this. */
 static int register_memory(struct ofi_device *dev, const struct iovec *mem, uint64_t access,
 		struct fid_mr **mr)
 {
@@ -103,7 +103,7 @@ void ripc__ofi_mem_dereg(void *port, void *region)
 	region_close(&((struct ofi_port *)port)->dev, region);
 }
 
-/* Must it be registered before it is read into? */
+/* Must memory be registered before it is read into? */
 static bool ofi_registers(const struct ofi_device *dev)
 {
 	return has_mode(dev, FI_MR_LOCAL);
@@ -145,7 +145,7 @@ void ripc__ofi_memory_close(struct ofi_device *dev)
 	ripc__map_free(&dev->keys);
 }
 
-/* The key as it travels. -ENOTSUP: the provider's is too long. */
+/* The key as it is sent. -ENOTSUP: the provider's is too long. */
 static int key_of(const struct ofi_key *open, const struct ofi_link *link, struct ripc__key *wire)
 {
 	uint64_t key = fi_mr_key(open->mr);
@@ -189,7 +189,7 @@ err_free:
 	return error;
 }
 
-/* Nothing follows, however it is closed. */
+/* No event follows, however the key is closed. */
 int ripc__ofi_mem_close(void *state, const struct ripc__key *key, enum ripc__closing how,
 		uint64_t cookie)
 {
@@ -225,13 +225,13 @@ int ripc__ofi_key_parse(const struct ofi_port *port, const struct ripc__key *wir
 
 /*
  * Reads in progress. A read waits at its link while libfabric does not take it (FI_EAGAIN), is
- * taken, and ends: by its completion, by an error, or because none of its link was taken or ended
- * for OFI_STUCK_US. After that nothing is done to its memory, and its event is handed over once.
+ * taken, and ends: by its completion, by an error, or because none of its link was taken or
+ * ended for OFI_STUCK_US. After that its memory is not touched, and its event is returned once.
  *
  * The EFA provider only lets the device read when it has heard what the other end can do
  * (libfabric 1.17: its handshake); before that it does the same in datagrams, by the other end's
- * processor. So the first read of a link waits until a message of ours is known to have been
- * received, which libfabric only tells when it has heard that.
+ * processor. The first read of a link therefore waits until a message of ours is known to have
+ * been received, which libfabric only reports when it has heard that.
  */
 
 void ripc__ofi_reads_open(struct ofi_port *port)
@@ -285,7 +285,7 @@ static int post(struct ofi_port *port, struct ofi_read *read)
 	return (int)error;
 }
 
-/* 0: libfabric knows the other end. */
+/* Greets the other end. 0: libfabric knows it. */
 static int greet(struct ofi_port *port, struct ofi_link *link)
 {
 	if (link->greeted || port->net->info->ep_attr->protocol != FI_PROTO_EFA)
@@ -293,7 +293,7 @@ static int greet(struct ofi_port *port, struct ofi_link *link)
 	return link->greeting ? -EAGAIN : ripc__ofi_greet(port, link);
 }
 
-/* Those of one link, as far as they are taken. */
+/* Posts the reads of one link, as far as they are taken. */
 static void push(struct ofi_port *port, struct ofi_link *link)
 {
 	int error = greet(port, link);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Opening and closing what libfabric has. Closing an endpoint may take long: the EFA provider waits
- * in it, without end, for what was sent to be acknowledged, perhaps by somebody who is dead. So a
- * thread closes it. The closing of the port waits for that thread a moment, and then leaves all to
- * the thread, with the memory that libfabric still uses.
+ * Opening and closing libfabric's objects. Closing an endpoint may take long: the EFA provider
+ * waits in it, without end, for acknowledgements, perhaps of a dead partner. A thread therefore
+ * closes the endpoint. The closing of the port waits for that thread a moment, and then leaves
+ * the rest to the thread, with the memory that libfabric still uses.
  *
- * libfabric takes its own parts away when the process ends, also from under that thread. So it lets
- * libfabric work only now and then until all of ours has completed, or ten seconds are over, and
- * closes the endpoint then.
+ * libfabric removes its own parts when the process ends, even while that thread runs. The thread
+ * therefore lets libfabric work only now and then until all our operations have completed, or
+ * ten seconds are over, and closes the endpoint then.
  */
 #include <errno.h>
 #include <poll.h>
@@ -25,10 +25,10 @@
 #include "ripc/ripc.h"
 #include "util/system/thread.h"
 
-#define CLOSE_MS       500  /* in which an endpoint is closed, or goes on closing alone */
-#define LOOK_MS        5000 /* between two looks of who closes alone */
-#define LOOKS          2    /* of those: libfabric forgets some of what partners left undone */
-#define EXIT_MS	       5000 /* for which a process that exits waits for those that close alone */
+#define CLOSE_MS       500  /* after this the closing goes on alone */
+#define LOOK_MS        5000 /* between two looks of a thread that closes alone */
+#define LOOKS          2    /* looks: libfabric drops some operations that partners left open */
+#define EXIT_MS	       5000 /* an exiting process waits this long for threads that close alone */
 #define ENDPOINT_TRIES 8
 
 /*
@@ -42,12 +42,12 @@ static struct {
 	_Atomic pid_t pid; /* a child has none of the threads */
 } process;
 
-/* Between the thread that closes and who has it close. */
+/* Shared by the thread that closes and its caller. */
 struct ofi_closing {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	struct ofi_net *net;
-	bool alone;  /* something of ours has not completed: nobody waits for the thread */
+	bool alone;  /* an operation has not completed: nobody waits for the thread */
 	bool done;   /* the endpoint is closed; the thread is about to end */
 	bool orphan; /* the thread closes all the rest, too */
 };
@@ -83,7 +83,7 @@ int ripc__ofi_net_open(struct fi_info *info, struct ofi_net **net)
 	return 0;
 }
 
-/* With a descriptor to sleep on, where the provider has one. */
+/* Opens the completion queue, with a descriptor to sleep on if the provider has one. */
 static int open_cq(struct ofi_net *net, size_t entries)
 {
 	struct fi_cq_attr attr = {.size = entries, .format = FI_CQ_FORMAT_MSG,
@@ -117,15 +117,16 @@ static int try_endpoint(struct ofi_net *net)
 		error = fi_ep_bind(net->ep, &net->cq->fid, FI_TRANSMIT | FI_RECV);
 	if (!error)
 		error = fi_ep_bind(net->ep, &net->av->fid, 0);
-	/* The EFA provider ends the process where it has no queue for an error of the endpoint. */
+	/* The EFA provider ends the process if it has no queue for an error of the endpoint. */
 	if (!error)
 		(void)fi_ep_bind(net->ep, &net->eq->fid, 0);
 	return error ? error : fi_enable(net->ep);
 }
 
 /*
- * The shm provider (1.17) calls an endpoint by the number of its process. Where that name is taken,
- * as a process of that number died here before, it removes what it finds, and says -FI_EBUSY.
+ * The shm provider (1.17) names an endpoint by the number of its process. If that name is taken,
+ * because a process of that number died here before, it removes the old one, and returns
+ * -FI_EBUSY.
  */
 static int open_endpoint(struct ofi_net *net)
 {
@@ -190,7 +191,7 @@ static void endpoint_close(struct ofi_net *net)
 	free(net->receives);
 	free(net->sends);
 	free(net->reads);
-	/* Each by itself: the closing of the device may be looking at net->closing. */
+	/* Field by field: the closing of the device may be looking at net->closing. */
 	net->ep = NULL;
 	net->av = NULL;
 	net->cq = NULL;
@@ -210,7 +211,7 @@ static void device_close(struct ofi_net *net)
 	free(net);
 }
 
-/* Does one of ours end now? One that has ended has no link. */
+/* Is this the end of one of our operations? An ended one has no link. */
 static bool is_end(const struct ofi_net *net, void *context)
 {
 	struct ofi_link **link = NULL;
@@ -226,7 +227,7 @@ static bool is_end(const struct ofi_net *net, void *context)
 	return ends;
 }
 
-/* Lets libfabric work. Has all that it had of ours completed? */
+/* Lets libfabric work. Have all our operations completed? */
 static bool look(struct ofi_net *net)
 {
 	struct fi_cq_msg_entry entries[OFI_BATCH];
@@ -247,7 +248,7 @@ static bool look(struct ofi_net *net)
 	return net->n_ops == 0;
 }
 
-/* Would closing wait for what has not completed? */
+/* Would closing wait for operations in progress? */
 static bool has_ops(const struct ofi_net *net)
 {
 	return net->info->ep_attr->protocol == FI_PROTO_EFA && net->n_ops;
@@ -293,7 +294,7 @@ static void libfabric_leave(void)
 	atomic_fetch_sub(&process.inside, 1);
 }
 
-/* Before libfabric's own, as libfabric was loaded for us. */
+/* Runs before libfabric's own, because libfabric was loaded for us. */
 static __attribute__((destructor)) void process_exits(void)
 {
 	uint64_t until_ms = now_ms() + EXIT_MS;
@@ -375,7 +376,7 @@ void ripc__ofi_net_stop(struct ofi_net *net)
 	if (closing)
 		closing->alone = alone;
 	if (!closing || ripc__thread_make(&thread, closing_main, closing)) {
-		/* With nobody who could wait for it, it stays open, and the device, too. */
+		/* If no thread can be started, the endpoint stays open, and the device, too. */
 		if (!alone)
 			endpoint_close(net);
 	} else if (alone || !closing_wait(closing)) {
@@ -399,7 +400,7 @@ void ripc__ofi_net_close(struct ofi_net *net)
 		done = closing->done;
 		closing->orphan = !done;
 		pthread_mutex_unlock(&closing->lock);
-		/* Where it is done, the thread has nothing more to do with it. */
+		/* If it is done, the thread does not touch it any more. */
 		if (done)
 			closing_free(closing);
 	}
@@ -423,8 +424,7 @@ int ripc__ofi_net_start(struct ofi_net *net, uint32_t receives, uint32_t len)
 /* ---- info -------------------------------------------------------------------------------- */
 
 /*
- * Which of libfabric's providers, and of its devices, is used; what it needs from us, and which
- * datagrams suit it.
+ * The choice of libfabric's provider and device; the provider's needs, and suitable datagrams.
  */
 
 #define DATAGRAM_MIN 1536u /* with our head */
@@ -498,8 +498,8 @@ static void say_missing(const struct ofi_wish *wish, int error, char why[256], c
 }
 
 /*
- * libfabric 2.x also offers EFA's packets as they are: they keep no order, and nothing is sent
- * again to who has no buffer for it.
+ * libfabric 2.x also offers EFA's raw packets: they keep no order, and are not repeated for a
+ * receiver that has no buffer.
  */
 static bool is_raw(const struct fi_info *info)
 {
@@ -514,7 +514,7 @@ static bool fits(const struct fi_info *info, const struct ofi_wish *wish)
 	return !wish->domain || strcmp(info->domain_attr->name, wish->domain) == 0;
 }
 
-/* One at a time: with the EFA provider (1.17) threads that ask at once end by SIGSEGV. */
+/* One thread at a time: with the EFA provider (1.17) threads that call at once end by SIGSEGV. */
 static int ask(const struct ofi_wish *wish, bool reads, struct fi_info **all)
 {
 	static pthread_mutex_t asking = PTHREAD_MUTEX_INITIALIZER;
@@ -587,7 +587,7 @@ bool ripc__ofi_connects(const struct fi_info *info)
 		protocol == FI_PROTO_XNET;
 }
 
-/* Within a host's memory; what EFA's own network checks from end to end nobody says for sure. */
+/* Only within a host's memory: what EFA's own network checks from end to end is not documented. */
 bool ripc__ofi_is_intact(const struct ofi_wish *wish, const struct fi_info *info)
 {
 	return !wish->checksum || info->ep_attr->protocol == FI_PROTO_SHM;
@@ -605,7 +605,10 @@ static bool has_kind(const struct fi_info *info)
 	return info->nic && info->nic->device_attr && info->nic->device_attr->device_id;
 }
 
-/* The provider (1.17) lets all but the first two kinds of device read, unless told not to. */
+/*
+ * Does the device read by default? The provider (1.17) lets all but the first two kinds, unless
+ * told not to.
+ */
 static bool reads_unasked(const struct fi_info *info)
 {
 	return has_kind(info) && !is_kind(info, "0xefa0") && !is_kind(info, "0xefa1");
@@ -617,9 +620,10 @@ bool ripc__ofi_may_be_told(const struct fi_info *info)
 }
 
 /*
- * Does the device read by itself? The provider does not tell; else it would do the same in
- * datagrams, by the processor of whoever holds the memory, and take an outdated key for an error of
- * that one's endpoint. If it was told to let a device read that cannot, it has ended the process.
+ * Does the device read by itself? The provider does not report that. Otherwise it would do the
+ * same in datagrams, by the processor of the memory's owner, and take an outdated key for an
+ * error of that owner's endpoint. If it was told to let a device read that cannot, it has ended
+ * the process.
  */
 static bool device_reads(const struct fi_info *info)
 {

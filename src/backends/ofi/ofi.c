@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The ofi backend, EFA and whatever else libfabric speaks: its table, its device and its port.
- * Where libfabric cannot read, or would do so by the holder's processor, core pulls long messages
- * in datagrams.
+ * The ofi backend, for EFA and libfabric's other networks: its table, its device and its port.
+ * If libfabric cannot read, or would do so by the owner's processor, core pulls long messages in
+ * datagrams.
  */
 #include "internal.h"
 
@@ -144,7 +144,7 @@ static int open_port(struct ofi_port *port)
 	port->net = port->dev.net;
 	port->n_receives = port->dev.wish.receives;
 	port->buffer_len = ripc__ofi_head_room(port->net->info) + port->dev.datagram_max;
-	/* EFA's provider waits at closing for what it has injected, too, and tells nobody of it. */
+	/* EFA's provider waits at closing for injected datagrams, too, and does not report them. */
 	if (port->net->info->ep_attr->protocol != FI_PROTO_EFA)
 		port->inject_max = (uint32_t)port->net->info->tx_attr->inject_size;
 	ripc__ofi_links_open(port);
@@ -188,7 +188,7 @@ static int open_all(void *state, const struct ripc__host *host, struct ripc__att
 	*attr = (struct ripc__attr){
 		.caps = caps_of(&dev->wish, dev->net->info),
 		.fd = port->sleeps ? port->sleeper.epoll_fd : -1,
-		/* As of the verbs backend: four senders' pulled bytes, and as much for shorts. */
+		/* As in the verbs backend: four senders' pulled bytes, and as much for shorts. */
 		.peer_buffer = dev->wish.receives / 8 * dev->datagram_max,
 		.read_max = read_max(dev->net->info),
 	};
@@ -200,7 +200,7 @@ static void close_all(void *state)
 	struct ofi_port *port = state;
 
 	ripc__ofi_wait_close(port);
-	/* While there is memory for it: libfabric may have reads that it has yet to post. */
+	/* While the memory exists: libfabric may have reads that it has yet to post. */
 	ripc__ofi_net_await(port->net);
 	/* A close that goes on alone writes nowhere. */
 	ripc__ofi_regions_close(&port->dev);
@@ -223,7 +223,7 @@ int ripc__ofi_send(void *state, void *peer_state, const struct ripc__tx *tx, uin
 	for (taken = 0; taken < n && tx[taken].len <= port->dev.datagram_max; taken++) {
 		if (!ripc__ofi_has_room(port, link))
 			ripc__ofi_progress(port);
-		/* By which it may have become known that the partner is gone, with its entry. */
+		/* This may have shown that the partner is gone, with its entry. */
 		if (port->is_lost || peer->resets != link->resets ||
 				!ripc__ofi_has_room(port, link) ||
 				ripc__ofi_send_one(port, link, &tx[taken]))

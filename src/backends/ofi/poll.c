@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Completions, received datagrams, and sleeping. Each call of poll lets libfabric work: it may have
- * no thread that does. Half of the receive buffers at most are handed over; a context that holds
- * that many loses what comes then, but the endpoint never runs dry, as libfabric would keep what it
- * has no buffer for in memory of its own, without bound.
+ * Completions, received datagrams, and sleeping. Each call of poll lets libfabric work: it may
+ * have no thread that does. Half of the receive buffers at most are with the context; a context
+ * that holds that many loses later datagrams, but the endpoint never runs dry: libfabric would
+ * keep datagrams without a buffer in memory of its own, without bound.
  */
 #include "internal.h"
 
@@ -100,7 +100,7 @@ static bool is_receive(const struct ofi_port *port, const void *context)
 		(const struct ofi_receive *)context < receives + port->n_receives;
 }
 
-/* Nothing but a head has made a connection or greeted, and is for nobody. */
+/* Is it only a head, sent to make a connection or to greet? Core does not get it. */
 static bool is_knock(const struct ofi_port *port, const struct ofi_receive *receive, size_t len)
 {
 	uint32_t index = (uint32_t)(receive - port->net->receives);
@@ -140,7 +140,7 @@ static void take(struct ofi_port *port, const struct fi_cq_msg_entry *entry)
 		take_receive(port, entry->op_context, entry->len);
 }
 
-/* Only the datagram is lost then: the partner has no room for it, or it was taken back. */
+/* Is only the datagram lost, because the partner has no room for it, or it was taken back? */
 static bool is_loss(int error)
 {
 	return error == FI_EAGAIN || error == FI_ENORX || error == FI_ECANCELED;
@@ -172,9 +172,9 @@ static void take_error(struct ofi_port *port)
 }
 
 /*
- * The EFA provider also says here what became of packets of its own, which greet a partner that is
- * gone by then: with a status of the device about the other end; whom it has no room for; and which
- * packet that came it dropped, which anybody can bring about (efa_errno.h of libfabric).
+ * The EFA provider also reports here the fate of its own packets, which greet a partner that is
+ * gone by then: a status of the device about the other end; partners that it has no room for;
+ * and packets that it dropped, which anybody can cause (efa_errno.h of libfabric).
  */
 static bool is_of_partner(const struct ofi_port *port, const struct fi_eq_err_entry *entry)
 {
@@ -187,8 +187,8 @@ static bool is_of_partner(const struct ofi_port *port, const struct fi_eq_err_en
 	case 4098: /* not valid, */
 	case 4099: /* or not known */
 	case 4104: /* the number of a packet that has come already */
-	case 4110: /* no room for who has sent something */
-	case 4111: /* a read or write of what is not open for it */
+	case 4110: /* no room for the sender of something */
+	case 4111: /* a read or write of memory that is not open for it */
 	case 4113: /* the sender of something could not be greeted */
 	case 4115: /* pieces of different messages */
 		return true;
@@ -197,7 +197,7 @@ static bool is_of_partner(const struct ofi_port *port, const struct fi_eq_err_en
 	}
 }
 
-/* After an error of the endpoint itself nothing goes any more. False: there was none. */
+/* After an error of the endpoint itself nothing works any more. False: there was none. */
 static bool take_endpoint_error(struct ofi_port *port)
 {
 	struct fi_eq_err_entry entry = {0};
@@ -221,7 +221,7 @@ static void look_for_errors(struct ofi_port *port)
 		;
 }
 
-/* A long time since it was noted last was spent elsewhere. */
+/* A long time since the last note was not libfabric's. */
 static void note_time(struct ofi_port *port)
 {
 	struct timespec time;
@@ -259,7 +259,7 @@ void ripc__ofi_progress(struct ofi_port *port)
 /* ---- datagrams --------------------------------------------------------------------------- */
 
 /*
- * The sender. Most datagrams come from the sender of the one before. Returns the length of the
+ * The sender. Most datagrams have the same sender as the one before. Returns the length of the
  * head.
  */
 static int sender_of(struct ofi_port *port, const uint8_t *bytes, uint32_t len,
@@ -283,7 +283,7 @@ static int sender_of(struct ofi_port *port, const uint8_t *bytes, uint32_t len,
 	return head;
 }
 
-/* False: it is for nobody, and its buffer is kept. */
+/* False: the arrival is not for core, and its buffer is kept. */
 static bool hand_over(struct ofi_port *port, const struct ofi_arrival *arrival,
 		struct ripc__event *event, struct ripc__addr *from)
 {
@@ -327,7 +327,7 @@ int ripc__ofi_poll(void *state, struct ripc__event *events, uint32_t n, bool all
 
 	(void)all;
 	n = n < RIPC_EVENTS_MAX ? n : RIPC_EVENTS_MAX;
-	refill(port); /* first: what was released may be handed over again */
+	refill(port); /* first: released buffers may be used again */
 	if (port->at == port->n_arrivals || !list_empty(&port->stuck) || n == 0)
 		ripc__ofi_progress(port);
 	filled = ripc__ofi_links_take(port, events, 0, n);
@@ -384,7 +384,7 @@ int ripc__ofi_wait_arm(void *state)
 		ripc__ofi_progress(port);
 	quiet = !port->sleeps || has_something(port) ||
 		fi_trywait(port->net->fabric, &queue, 1) == 0;
-	/* Fires once, while anything waits; setting it makes it quiet. */
+	/* The timer fires once, while anything waits; setting it makes it quiet. */
 	if (port->sleeps)
 		ripc__sleeper_set_after(&port->sleeper, list_empty(&port->stuck) &&
 			list_empty(&port->reading) ? 0 : STUCK_LOOK_US);

@@ -15,7 +15,7 @@
 
 #define DEVICES "class/infiniband"
 
-/* Where libibverbs looks, too. */
+/* The same path that libibverbs uses. */
 static const char *sysfs(void)
 {
 	const char *path = secure_getenv("SYSFS_PATH");

@@ -39,7 +39,10 @@ static void send_free(struct ofi_port *port, struct ofi_send *send)
 	port->n_free++;
 }
 
-/* Core has given up sending by it, and there is room for a batch again, or all there can be. */
+/*
+ * Core has given up sending by the link, and there is room for a batch again, or all there can
+ * be.
+ */
 static void tell_if_missed(struct ofi_port *port, struct ofi_link *link)
 {
 	uint32_t taken = link->n_posted + link->n_waiting;
@@ -49,7 +52,7 @@ static void tell_if_missed(struct ofi_port *port, struct ofi_link *link)
 		ripc__ofi_link_tell(port, link);
 }
 
-/* The first of it was posted, or one has completed. */
+/* The link's first send was posted, or one has completed. */
 static void note_posted(struct ofi_port *port, struct ofi_link *link)
 {
 	list_remove(&link->posting);
@@ -59,7 +62,7 @@ static void note_posted(struct ofi_port *port, struct ofi_link *link)
 	list_append(&port->posting, &link->posting);
 }
 
-/* libfabric has one more of it. */
+/* libfabric has one more send of the link. */
 static void begun(struct ofi_port *port, struct ofi_link *link)
 {
 	port->net->n_ops++;
@@ -71,7 +74,7 @@ void ripc__ofi_send_end(struct ofi_port *port, struct ofi_send *send)
 {
 	struct ofi_link *link = send->link;
 
-	/* EFA (1.17) says of a message that went as two packets twice that it has failed. */
+	/* EFA (1.17) reports twice that a message of two packets has failed. */
 	if (!link)
 		return;
 	send->link = NULL;
@@ -88,7 +91,7 @@ void ripc__ofi_send_end(struct ofi_port *port, struct ofi_send *send)
 
 /* ---- posting ----------------------------------------------------------------------------- */
 
-/* 0: it is on its way; -EAGAIN: not now; other errors: it cannot go there. */
+/* 0: the send is on its way; -EAGAIN: not now; other errors: it cannot be sent there. */
 static int post(struct ofi_port *port, struct ofi_send *send)
 {
 	struct ofi_net *net = port->net;
