@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The clock, and numbers that nobody can guess. */
+/* The clock, numbers that nobody can guess, posting without SIGPIPE, and openings of routes. */
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -32,9 +32,9 @@ uint64_t ripc__rdma_nonce(const uint8_t secret[16], uint64_t *counter)
 
 /*
  * Calls of devices that send by a TCP socket of the kernel, within the call: siw (Linux 6.1,
- * siw_post_send(), siw_reject(), siw_send_terminate()) does not ask TCP for no SIGPIPE when the
- * other end is gone. SIGPIPE would end a program that has not arranged for it, as the program knows
- * nothing of a socket.
+ * siw_post_send(), siw_reject(), siw_send_terminate()) does not suppress TCP's SIGPIPE when the
+ * other end is gone. SIGPIPE would end a program that has not arranged for it, because the
+ * program knows of no socket.
  */
 
 bool ripc__rdma_sigpipe_ends(void)
@@ -58,7 +58,10 @@ RIPC__RARE void ripc__rdma_guard_begin(sigset_t *before)
 	pthread_sigmask(SIG_BLOCK, &pipe, before);
 }
 
-/* Where the thread has it blocked already it stays with the thread, as the program wants it. */
+/*
+ * If the thread has SIGPIPE blocked already, a pending one stays with the thread, as the program
+ * wants it.
+ */
 RIPC__RARE void ripc__rdma_guard_end(const sigset_t *before)
 {
 	const struct timespec at_once = {0};

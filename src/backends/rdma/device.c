@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which device, port and GID are used, and what happens to them later. The first port that has a
- * link is taken, unless one was named. Among the GIDs of an Ethernet port the rule is: RoCE v2 of
- * an IPv4 address, then of a global IPv6 address, then of a link-local one, then RoCE v1; on
- * Infiniband the first one. Both ends follow it, so they find each other without being told.
+ * The choice of device, port and GID, and later changes. The first port that has a link is
+ * taken, unless one was named. Among the GIDs of an Ethernet port the rule is: RoCE v2 of an
+ * IPv4 address, then of a global IPv6 address, then of a link-local one, then RoCE v1; on
+ * Infiniband the first one. Both ends follow it, and therefore find each other without
+ * configuration.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +20,7 @@
 /* The fault of the last candidate, for people. */
 struct search {
 	const struct ripc__rdma_wish *wish;
-	size_t name_len;  /* of the device that is wished; 0: any */
+	size_t name_len;  /* of the wanted device's name; 0: any */
 	unsigned long port; /* the wanted port; 0: any */
 	char *why, *remedy;
 	int error;
@@ -212,7 +213,7 @@ void ripc__rdma_device_close(struct ripc__rdma_device *device)
 
 /* ---- what happens to it ------------------------------------------------------------------ */
 
-/* Is the address that others know still there? */
+/* Is the address still there that others know? */
 static bool has_address(struct ripc__rdma_device *device)
 {
 	struct ibv_gid_entry entry;
@@ -225,7 +226,7 @@ static bool has_address(struct ripc__rdma_device *device)
 
 /*
  * If the address is gone: is there another one? It must be of the same rank, because routes lead
- * to addresses of one kind. An address that is taken away and given again may have a new index.
+ * to addresses of one kind. An address that is removed and added again may have a new index.
  */
 static bool find_address(struct ripc__rdma_device *device, int n_gids)
 {

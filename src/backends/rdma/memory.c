@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory that devices may reach: a protection domain per partner, what was registered in it to be
- * read into or written from, and the keys by which that partner may read of ours or write to it.
+ * Memory that devices may reach: a protection domain per partner, memory that is registered in
+ * it to be read into or written from, and the keys by which that partner may read our memory or
+ * write to it. And the reads and writes.
  *
  * A key is one registration of exactly the range, for one transfer, and closing it deregisters:
  * then a device has stopped using it (iWARP in software has not: rdmacm/fence.c). The upper half
- * of a key is a check of the rest: one that was garbled on its way costs its message a detour, not
- * everybody the connection, which is what a device does about a key that it does not know.
+ * of a key is a check of the rest: a key that was garbled on its way costs its message a detour.
+ * Without the check it would cost all partners the connection, because that is what a device
+ * does about a key that it does not know.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -27,7 +29,7 @@ struct open_key {
 
 /* ---- registering ------------------------------------------------------------------------- */
 
-/* Told once per device: the same failure will come again. */
+/* Logged once per device: the same failure will come again. */
 static void explain_memlock(struct ripc__rdma_device *device, size_t len, int error)
 {
 	const struct ripc__host *host = &device->host;
@@ -62,7 +64,7 @@ int ripc__rdma_register(struct ripc__rdma_device *device, struct ibv_pd *pd,
 	return error == -EPERM ? -ENOMEM : error;
 }
 
-/* A device that cannot is failing: it is not used any more. -EIO then. */
+/* A device that cannot deregister is failing: it is not used any more. -EIO then. */
 static int deregister(struct ripc__rdma_device *device, struct ibv_mr *mr)
 {
 	int error = ibv_dereg_mr(mr);
@@ -319,7 +321,7 @@ static void post_waiting(struct ripc__rdma_flow *flow)
 		if (error == 0) {
 			flow->n_posted++;
 		} else if (error == -ENOMEM && flow->n_posted) {
-			/* Those in progress make room. */
+			/* Reads in progress will make room. */
 			list_prepend(&flow->waiting, &read->node);
 			return;
 		} else {

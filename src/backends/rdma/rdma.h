@@ -46,8 +46,8 @@ struct ripc__rdma_wish {
 
 struct ripc__rdma_device {
 	struct ibv_context *context;
-	struct ibv_pd *pd;          /* of what is sent and received as datagrams or messages */
-	struct ripc__host host;     /* for its log */
+	struct ibv_pd *pd;          /* for datagrams and messages */
+	struct ripc__host host;     /* for the log */
 	struct ibv_device_attr attr;
 	union ibv_gid gid;
 	enum ripc__rdma_kind kind;
@@ -55,7 +55,7 @@ struct ripc__rdma_device {
 	uint16_t lid;
 	uint8_t port;               /* of the device, from 1 */
 	uint8_t gid_index;
-	uint8_t gid_rank;           /* of gid: ripc__rdma_gid_rank() */
+	uint8_t gid_rank;           /* gid's ripc__rdma_gid_rank() */
 	uint8_t mtu;                /* enum ibv_mtu: active */
 	uint8_t link_layer;         /* IBV_LINK_LAYER_... */
 	struct list regions;        /* struct ripc__rdma_region */
@@ -82,29 +82,29 @@ enum ripc__rdma_event {
 int ripc__rdma_device_open(struct ripc__rdma_device *device, const struct ripc__rdma_wish *wish,
 		char why[256], char remedy[256]);
 void ripc__rdma_device_close(struct ripc__rdma_device *device);
-/* Looks whether the port has a link, and which address: is_down, is_lost and gid may change. */
+/* Updates is_down, is_lost and gid: the port's link and address may have changed. */
 void ripc__rdma_device_look(struct ripc__rdma_device *device);
 /* The next asynchronous event, if there is one; *qpn is set for RIPC__RDMA_QP. Never blocks. */
 enum ripc__rdma_event ripc__rdma_device_event(struct ripc__rdma_device *device, uint32_t *qpn);
 /* Makes a descriptor fit for poll and for never blocking in a read. 0 or a negative errno. */
 int ripc__rdma_nonblocking(int fd);
-/* How likely a GID of an Ethernet port is to reach others; the highest is taken. */
+/* How likely others reach a GID of an Ethernet port; the highest is taken. */
 int ripc__rdma_gid_rank(const struct ibv_gid_entry *entry);
 
-/* ---- memory.c ---------------------------------------------------------------------------- */
+/* ---- memory.c: keys and regions ---------------------------------------------------------- */
 
 /*
- * A protection domain per partner: what is opened in it can only be reached through that partner's
- * queue pairs, whatever keys others guess. Counted by whoever needs it.
+ * A protection domain per partner: memory that is opened in it can only be reached through that
+ * partner's queue pairs, whatever keys others guess. Counted by its users.
  */
 struct ripc__rdma_space {
 	struct ripc__rdma_device *device;
 	struct ibv_pd *pd;
 	uint32_t refs;
-	uint32_t n_keys;               /* open: the partner may be reading, or writing */
+	uint32_t n_keys;               /* open keys: the partner may be reading, or writing */
 };
 
-/* Memory that a partner's bytes are read into, or that is written to it. */
+/* Memory that a partner's bytes are read into, or that is written to the partner. */
 struct ripc__rdma_region {
 	struct list node;              /* device->regions */
 	struct ripc__rdma_space *space;
@@ -118,12 +118,12 @@ struct ripc__rdma_keys {
 
 int ripc__rdma_space_open(struct ripc__rdma_device *device, struct ripc__rdma_space **space);
 void ripc__rdma_space_get(struct ripc__rdma_space *space);
-/* The last one frees it. */
+/* Releases the space; the last user frees it. */
 void ripc__rdma_space_put(struct ripc__rdma_space *space);
 
 /*
- * ibv_reg_mr, with the remedy in the log when it is locked memory that is short. access: enum
- * ibv_access_flags; iWARP needs IBV_ACCESS_REMOTE_WRITE for what is read into.
+ * ibv_reg_mr; logs the remedy if locked memory is short. access: enum ibv_access_flags; iWARP
+ * needs IBV_ACCESS_REMOTE_WRITE for memory that is read into.
  */
 int ripc__rdma_register(struct ripc__rdma_device *device, struct ibv_pd *pd,
 		const struct iovec *mem, int access, struct ibv_mr **mr);
@@ -136,23 +136,24 @@ void ripc__rdma_regions_close(struct ripc__rdma_device *device);
 void ripc__rdma_keys_init(struct ripc__rdma_keys *keys, uint64_t seed);
 /* Closes all keys that are still open. */
 void ripc__rdma_keys_close(struct ripc__rdma_keys *keys);
-/* Registers exactly this range, for the partner of the space to read, or else to write. */
+/* Registers exactly this range, for the partner of the space to read, or otherwise to write. */
 int ripc__rdma_key_open(struct ripc__rdma_keys *keys, struct ripc__rdma_space *space,
 		const struct iovec *mem, bool writable, struct ripc__key *key);
 /*
- * 0: nobody can reach it any more. -EINVAL: it is not open. -EIO: the device fails to take it back,
- * and is lost; it is reached until the partner's queue pairs are gone.
+ * Closes a key. 0: no partner can reach the memory any more. -EINVAL: the key is not open. -EIO:
+ * the device fails to close it, and is lost; the memory is reachable until the partner's queue
+ * pairs are gone.
  */
 int ripc__rdma_key_close(struct ripc__rdma_keys *keys, const struct ripc__key *key);
 /* The space that the key belongs to; NULL: the key is not open. */
 const struct ripc__rdma_space *ripc__rdma_key_space(const struct ripc__rdma_keys *keys,
 		const struct ripc__key *key);
 
-/* ---- common.c ------------------------------------------------------------------------------ */
+/* ---- common.c: posting ------------------------------------------------------------------- */
 /* ibv_post_send(). Guarded: it raises no SIGPIPE in the caller, for three system calls more. */
 int ripc__rdma_post(struct ibv_qp *qp, bool guarded, struct ibv_send_wr *wr,
 		struct ibv_send_wr **bad);
-/* Would SIGPIPE end the program, as the program neither ignores nor handles it? */
+/* Would SIGPIPE end the program, because the program neither ignores nor handles it? */
 bool ripc__rdma_sigpipe_ends(void);
 /*
  * Between begin and end no call raises SIGPIPE; such pairs may lie within one another. before: for
@@ -161,22 +162,22 @@ bool ripc__rdma_sigpipe_ends(void);
 void ripc__rdma_guard_begin(sigset_t *before);
 void ripc__rdma_guard_end(const sigset_t *before);
 
-/* ---- memory.c ----------------------------------------------------------------------------- */
+/* ---- memory.c: reads --------------------------------------------------------------------- */
 
 #define RIPC__RDMA_READS       64u /* and writes, of one port: waiting, in progress, or ended and
                                       not polled */
 #define RIPC__RDMA_READS_OF_QP 16u /* posted to one queue pair at once */
 
-/* wr_id of a read or write: this, a number, and the index of its slot. */
+/* wr_id of a read or write: this bit, a number, and the index of its slot. */
 #define RIPC__RDMA_WR_READ (1ull << 63)
 
 struct ripc__rdma_read {
-	struct list node; /* free, waiting (its flow's), or ended; posted: of its own */
+	struct list node; /* free, waiting (its flow's), or ended; alone while posted */
 	struct ripc__rdma_flow *flow;
 	uint64_t cookie, address;
 	uint8_t *mem;
 	uint32_t len, lkey, rkey;
-	uint32_t number; /* of its use, so that a stale completion is known */
+	uint32_t number; /* of this use: shows that a completion is stale */
 	bool posted, writes;
 	int status;
 };
@@ -184,23 +185,23 @@ struct ripc__rdma_read {
 /* All reads of one port. */
 struct ripc__rdma_reads {
 	struct list free, ended;
-	bool guarded;          /* as for ripc__rdma_post() */
+	bool guarded;          /* as of ripc__rdma_post() */
 	struct ripc__rdma_read slots[RIPC__RDMA_READS];
 };
 
-/* The reads that go by one queue pair, or wait until it is there. */
+/* The reads that use one queue pair, or wait until it is there. */
 struct ripc__rdma_flow {
 	struct ripc__rdma_reads *reads;
 	struct ibv_qp *qp;     /* NULL: not ready, reads wait */
 	struct list waiting;
 	uint32_t n_posted;     /* posted, but not completed; also after a failure */
 	uint32_t most_posted;
-	bool failed;           /* the queue pair is of no use any more */
+	bool failed;           /* the queue pair is useless from now on */
 };
 
 void ripc__rdma_reads_init(struct ripc__rdma_reads *reads);
 void ripc__rdma_flow_init(struct ripc__rdma_flow *flow, struct ripc__rdma_reads *reads);
-/* The queue pair is ready to send: what waits is posted, at most so many at once. */
+/* The queue pair is ready to send: waiting reads are posted, at most most_posted at once. */
 void ripc__rdma_flow_start(struct ripc__rdma_flow *flow, struct ibv_qp *qp, uint32_t most_posted);
 /*
  * The connection failed: nothing more is posted. Posted reads end with their completions (the
@@ -208,9 +209,9 @@ void ripc__rdma_flow_start(struct ripc__rdma_flow *flow, struct ibv_qp *qp, uint
  * reads go on waiting.
  */
 void ripc__rdma_flow_fail(struct ripc__rdma_flow *flow);
-/* No connection can be had: what waits ends. */
+/* There can be no connection: waiting reads end. */
 void ripc__rdma_flow_refuse(struct ripc__rdma_flow *flow, int status);
-/* The queue pair is destroyed: what was posted and not completed ends. Ready for another one. */
+/* The queue pair is destroyed: posted reads that were not completed end. Ready for another one. */
 void ripc__rdma_flow_stop(struct ripc__rdma_flow *flow, int status);
 static inline bool ripc__rdma_flow_is_idle(const struct ripc__rdma_flow *flow)
 {
@@ -219,8 +220,8 @@ static inline bool ripc__rdma_flow_is_idle(const struct ripc__rdma_flow *flow)
 
 /*
  * Takes one read or write, whose region is a struct ripc__rdma_region. Its end follows, if the
- * owner of the flow sees to a connection. -EAGAIN: too many are in progress. -EINVAL: the memory
- * was not registered.
+ * owner of the flow provides a connection. -EAGAIN: too many are in progress. -EINVAL: the
+ * memory was not registered.
  */
 int ripc__rdma_move(struct ripc__rdma_flow *flow, const struct ripc__move *move);
 /*
@@ -236,17 +237,17 @@ uint32_t ripc__rdma_reads_events(struct ripc__rdma_reads *reads, struct ripc__ev
 /* ---- ring.c ------------------------------------------------------------------------------ */
 
 /*
- * Receive buffers of a queue pair or of a shared receive queue. At most half of them are handed
- * over at once, so that who holds buffers cannot starve the network.
+ * Receive buffers of a queue pair or of a shared receive queue. At most half of them are with
+ * core at once: an application that holds buffers cannot starve the network.
  */
 struct ripc__rdma_ring {
 	struct ripc__buffers *buffers;
 	struct ibv_mr *mr;
-	struct ibv_qp *qp;   /* where they are posted: either */
+	struct ibv_qp *qp;   /* the buffers are posted to one of both */
 	struct ibv_srq *srq;
 	uint32_t count, len; /* buffers; bytes of each */
 	uint32_t batch;      /* of buffers that are posted together */
-	uint32_t n_idle;     /* neither posted nor handed over */
+	uint32_t n_idle;     /* neither posted nor with core */
 	uint32_t n_handed;
 	uint32_t *idle, *handed; /* their indices */
 	uint64_t mark;       /* in the wr_id of each receive; above the buffer's index, 32 bits */
@@ -261,27 +262,30 @@ int ripc__rdma_ring_open(struct ripc__rdma_ring *ring, struct ripc__rdma_device 
 int ripc__rdma_ring_start(struct ripc__rdma_ring *ring, struct ibv_qp *qp, struct ibv_srq *srq);
 /* After the queue was destroyed. Buffers that are still held stay valid until they are released. */
 void ripc__rdma_ring_close(struct ripc__rdma_ring *ring);
-/* May one more be handed over? */
+/* May core get one more buffer? */
 static inline bool ripc__rdma_ring_may_hand(const struct ripc__rdma_ring *ring)
 {
 	return ring->n_handed < ring->count / 2;
 }
-/* The buffer of a completed receive (its wr_id), handed over (release it), or kept for the ring. */
+/*
+ * The buffer of a completed receive (its wr_id). hand: core gets it, and releases it; keep: the
+ * ring keeps it.
+ */
 struct ripc__buffer *ripc__rdma_ring_hand(struct ripc__rdma_ring *ring, uint64_t wr_id);
 const uint8_t *ripc__rdma_ring_bytes(const struct ripc__rdma_ring *ring, uint64_t wr_id);
 void ripc__rdma_ring_keep(struct ripc__rdma_ring *ring, uint64_t wr_id);
-/* Takes back what was released and posts it, if there is a batch of it. */
+/* Takes back released buffers and posts them, if there is a batch. */
 void ripc__rdma_ring_refill(struct ripc__rdma_ring *ring);
 /* As ripc__backend.release. */
 void ripc__rdma_ring_release(void *port, void *handle);
 
-/* ---- common.c ---------------------------------------------------------------------------- */
+/* ---- common.c: the clock ----------------------------------------------------------------- */
 
 uint64_t ripc__rdma_now_us(void); /* monotonic, microseconds */
-/* A number that nobody can guess and that does not come again; never 0. */
+/* A number that nobody can guess and that is not repeated; never 0. */
 uint64_t ripc__rdma_nonce(const uint8_t secret[16], uint64_t *counter);
 
-/* ---- common.c --------------------------------------------------------------------------- */
+/* ---- common.c: openings ------------------------------------------------------------------ */
 
 /* A route.open that waits, or a RIPC_EV_PEER that was not polled. */
 struct ripc__rdma_opening {
@@ -294,10 +298,10 @@ struct ripc__rdma_opening {
 /* last: the number of the one before. NULL: no memory. */
 struct ripc__rdma_opening *ripc__rdma_opening_new(uint32_t *last, void *peer,
 		const struct ripc__addr *addr);
-/* One opening, or all that wait, have ended: they are polled with this status. */
+/* One opening, or all waiting ones, have ended: they are polled with this status. */
 void ripc__rdma_opening_end(struct ripc__rdma_opening *opening, int status, struct list *ended);
 void ripc__rdma_openings_end(struct list *waiting, int status, struct list *ended);
-/* The route is closed: core does not want to hear of its opening any more. */
+/* The route is closed: core gets no report of its opening any more. */
 void ripc__rdma_opening_forget(struct list *list, uint32_t number);
 void ripc__rdma_openings_free(struct list *list);
 /* Fills events[at..n), with their addresses in from; returns where it ended. */
@@ -306,20 +310,20 @@ uint32_t ripc__rdma_openings_take(struct list *ended, struct ripc__addr *from,
 
 /* ---- worker.c ---------------------------------------------------------------------------- */
 
-/* Something that may block. run is called by a helper thread and touches only its own object. */
+/* A call that may block. run is called by a helper thread and touches only its own object. */
 struct ripc__rdma_job {
 	struct list node;
 	void (*run)(struct ripc__rdma_job *job);
 	void (*done)(void *owner, struct ripc__rdma_job *job); /* by ripc__rdma_worker_done() */
 	bool ran; /* false in done: the worker closes, and run was not called */
-	bool is_slow; /* may take seconds: leaves one thread to the others */
+	bool is_slow; /* may take seconds: one thread stays free for others */
 };
 
-/* Up to RIPC__RDMA_THREADS threads, started when there is something to do. */
+/* Up to RIPC__RDMA_THREADS threads, started when needed. */
 struct ripc__rdma_worker;
 
 /*
- * Within run: a call that may last for minutes, and holds nothing. When the worker closes
+ * Within run: a call that may last for minutes, and holds nothing. If the worker closes
  * meanwhile, or the job is left, the thread ends there, and done follows as if the job had run.
  */
 int ripc__rdma_may_be_left(int (*call)(void *arg), void *arg);
@@ -327,11 +331,11 @@ int ripc__rdma_may_be_left(int (*call)(void *arg), void *arg);
 #define RIPC__RDMA_THREADS 4u
 
 int ripc__rdma_worker_open(struct ripc__rdma_worker **worker);
-/* Waits for jobs that run, drops those that do not; owner gets them all back (done). */
+/* Waits for jobs that run, drops the others; owner gets them all back (done). */
 void ripc__rdma_worker_close(struct ripc__rdma_worker *worker, void *owner);
 /* Readable when ripc__rdma_worker_done() has something. */
 int ripc__rdma_worker_fd(const struct ripc__rdma_worker *worker);
-/* Never fails: where no thread can be started, the job is done at once, by the caller. */
+/* Never fails: if no thread can be started, the caller runs the job at once. */
 void ripc__rdma_worker_submit(struct ripc__rdma_worker *worker, struct ripc__rdma_job *job);
 /* The job, if it runs, ends now, as far as it may be left. */
 void ripc__rdma_worker_leave(struct ripc__rdma_worker *worker, const struct ripc__rdma_job *job);

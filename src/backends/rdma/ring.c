@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Receive buffers: one mapping, registered once. A buffer is posted, then handed over (or kept, if
- * nobody wants it), then idle, then posted again, in batches: one doorbell for many.
+ * Receive buffers: one mapping, registered once. A buffer is posted, then with core (or kept, if
+ * core does not get it), then idle, then posted again, in batches: one doorbell for many.
  *
- * The buffers outlive the ring as long as somebody holds one (util/buffers.h); a child of fork()
- * does not get them, as the device would go on writing to pages that the parent no longer sees.
+ * The buffers outlive the ring as long as the application holds one (util/buffers.h). A child of
+ * fork() does not get them, because the device would go on writing to pages that the parent no
+ * longer sees.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -24,7 +25,7 @@ static int map_buffers(struct ripc__rdma_ring *ring, struct ripc__rdma_device *d
 	if (error)
 		return error;
 	ripc__buffers_range(ring->buffers, &range);
-	/* Where it is not done the kernel copies registered pages at a fork (Linux 5.12). */
+	/* Without this the kernel copies registered pages at a fork (Linux 5.12). */
 	(void)madvise(range.iov_base, range.iov_len, MADV_DONTFORK);
 	error = ripc__rdma_register(device, device->pd, &range, IBV_ACCESS_LOCAL_WRITE, &ring->mr);
 	if (error)
@@ -60,8 +61,8 @@ int ripc__rdma_ring_open(struct ripc__rdma_ring *ring, struct ripc__rdma_device 
 }
 
 /*
- * Returns how many of n were posted: all, unless the device is short of something. Where the
- * doorbell failed (in a forked child, when the device is gone) none of them is bad: none counts.
+ * Returns how many of n were posted: all, unless the device is short of something. If the
+ * doorbell failed (in a forked child, when the device is gone) no request is bad: none counts.
  */
 static uint32_t post(struct ripc__rdma_ring *ring, struct ibv_recv_wr *wr, uint32_t n)
 {
@@ -74,7 +75,7 @@ static uint32_t post(struct ripc__rdma_ring *ring, struct ibv_recv_wr *wr, uint3
 	return bad >= wr && bad < wr + n ? (uint32_t)(bad - wr) : 0;
 }
 
-/* Posts up to a batch of the last idle ones. False: not all of it. */
+/* Posts up to a batch of the last idle buffers. False: not all of it. */
 static bool post_batch(struct ripc__rdma_ring *ring)
 {
 	uint32_t n = ring->n_idle < ring->batch ? ring->n_idle : ring->batch, posted;
@@ -156,7 +157,7 @@ static RIPC__RARE void collect(struct ripc__rdma_ring *ring)
 
 void ripc__rdma_ring_refill(struct ripc__rdma_ring *ring)
 {
-	/* Before there is a batch of them nobody need know which have been released. */
+	/* As long as there cannot be a batch, released buffers need not be looked for. */
 	if (ring->n_idle + ring->n_handed < ring->batch)
 		return;
 	collect(ring);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Helper threads for calls that block: resolving a silent neighbour (1 s in the kernel), building
- * and destroying queue pairs. A few, so that one dead partner does not hold up all others, and
- * started when first needed. Results are handed back through a list and an eventfd.
+ * Helper threads for calls that block: resolving a neighbour that does not respond (1 s in the
+ * kernel), building and destroying queue pairs. There are a few, hence one dead partner does not
+ * hold up all others, and they are started when first needed. Results are returned through a
+ * list and an eventfd.
  */
 #include <errno.h>
 #include <stdatomic.h>
@@ -28,8 +29,8 @@ struct ripc__rdma_worker {
 	pthread_cond_t more;
 	struct list queued, slow, finished; /* slow: queued, and is_slow */
 	struct thread threads[RIPC__RDMA_THREADS];
-	uint32_t n_threads, n_idle, n_queued; /* threads: that have not ended */
-	uint32_t n_slow; /* such jobs that run */
+	uint32_t n_threads, n_idle, n_queued; /* n_threads: not ended */
+	uint32_t n_slow; /* slow jobs that run */
 	uint32_t n_pending;         /* only used by the owner */
 	_Atomic bool any_finished;
 	bool stop;
@@ -43,7 +44,7 @@ static void finish(struct ripc__rdma_worker *worker, struct ripc__rdma_job *job)
 	list_append(&worker->finished, &job->node);
 	while (write(worker->fd, &one, sizeof(one)) < 0 && errno == EINTR)
 		;
-	/* Afterwards: a thread that finds it false again has read what was written. */
+	/* Set afterwards: a thread that finds it false again has read the eventfd. */
 	atomic_store(&worker->any_finished, true);
 }
 
@@ -245,7 +246,7 @@ static RIPC__RARE void take_finished(struct ripc__rdma_worker *worker, void *own
 	hand_back(worker, &worker->finished, owner);
 	pthread_mutex_lock(&worker->lock);
 	if (worker->n_queued > worker->n_idle && worker->n_threads < RIPC__RDMA_THREADS)
-		thread_start(worker); /* in the place of one that was left */
+		thread_start(worker); /* replaces a thread that was left */
 	pthread_mutex_unlock(&worker->lock);
 }
 
