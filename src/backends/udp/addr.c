@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Addresses and routes of the udp backend: what a record's blob means, how an address reads in
- * words, and what the kernel's route to a partner is like (its MTU, the source address that it
- * chooses), found by connecting a scratch socket, which sends nothing.
+ * Addresses and routes of the udp backend: the meaning of a record's blob, the text form of an
+ * address, and the properties of the kernel's route to a partner (its MTU, the source address
+ * that it chooses), found by connecting a scratch socket, which sends nothing.
  *
- * A blob is: kind (1), 0, UDP port (little-endian). The host is where the answer came from.
+ * A blob is: kind (1), 0, UDP port (little-endian). The host is the sender of the answer.
  */
 #include "udp.h"
 
@@ -30,7 +30,7 @@ static bool is_any(const struct in6_addr *ip)
 	return IN6_IS_ADDR_UNSPECIFIED(ip);
 }
 
-/* Can it be the address of one host, without saying through which interface? */
+/* Can it be the address of one host, without naming an interface? */
 static bool is_host(const struct in6_addr *ip)
 {
 	if (is_v4(ip))
@@ -176,7 +176,10 @@ int ripc__udp_peer_open(void *port, void *state, const struct ripc__addr *addr)
 	rc = ripc__udp_ask_route(&own.at, &mtu, &source);
 	if (rc && !could_not_ask(rc))
 		return rc;
-	/* Naming the source address costs at each send, so it is done only where it matters. */
+	/*
+	 * Naming the source address costs time at each send, hence it is only done if it
+	 * matters.
+	 */
 	*peer = (struct udp_peer){
 		.to = own.at,
 		.local = own.local,
@@ -229,7 +232,7 @@ void ripc__udp_peer_shrink(struct udp_peer *peer, uint32_t len)
 
 	if (ripc__udp_ask_route(&peer->to, &mtu, &source))
 		mtu = UDP_FLOOR;
-	/* The route and the refusal may disagree for a moment; the refusal is what counts. */
+	/* The route and the refusal may disagree for a moment; the refusal counts. */
 	if (mtu >= len)
 		mtu = (uint16_t)(len - 1);
 	peer->mtu = mtu;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Receiving over UDP. The kernel hands over one datagram, or several equal ones joined
- * (UDP_GRO), into a buffer with one reference per datagram. A lone datagram costs exactly one
- * recvmsg; now and then several are asked for at once (recvmmsg), and again while there are
- * several. Joined ones are never asked for in numbers: one buffer that stays in the cache is
- * worth more than the calls saved.
+ * Receiving over UDP. The kernel delivers one datagram, or several equal ones joined (UDP_GRO),
+ * into a buffer with one reference per datagram. A lone datagram costs exactly one recvmsg. Now
+ * and then one call requests several (recvmmsg), and again while there are several. Several
+ * joined ones are never requested at once: one buffer that stays in the cache is worth more than
+ * the calls saved.
  */
 #include <errno.h>
 #include <time.h> /* which errqueue.h lacks with musl */
@@ -23,7 +23,7 @@
  * socket's error queue (IP_RECVERR). An error that says that no socket listens at an address is
  * a failure hint for core, together with the beginning of the datagram that the error quotes.
  * The kernel checks nothing of an error but that its quote names our port: core compares the
- * rest (death.c).
+ * rest (core/partner/death.c).
  *
  * Design notes. The kernel also fails the next call on the socket, whatever partner that is for.
  * Each call that fails therefore has the queue read, and a send is then tried again: its own
@@ -91,7 +91,7 @@ static int read_one(struct udp_port *port)
 	return 0;
 }
 
-/* Reads the error queue. Was there anything that the network has said? */
+/* Reads the error queue. Was there an error of the network? */
 static bool udp_errors_read(struct udp_port *port)
 {
 	bool any = false;
@@ -115,7 +115,7 @@ bool ripc__udp_is_late(struct udp_port *port, int error)
 	return udp_errors_read(port) || error == -ECONNREFUSED;
 }
 
-/* Up to n events of where nobody listens; returns how many. */
+/* Fills in up to n events about addresses without a listener; returns how many. */
 static uint32_t udp_hints_tell(struct udp_port *port, struct ripc__event *events, uint32_t n)
 {
 	uint32_t filled = 0;
@@ -134,8 +134,8 @@ static uint32_t udp_hints_tell(struct udp_port *port, struct ripc__event *events
 
 /* ---- receive ----------------------------------------------------------------------------- */
 
-#define MANY_EVERY   8   /* of the polls, one asks for several */
-/* How long to sleep while all buffers are held: somebody else has to move first. */
+#define MANY_EVERY   8   /* of the polls, one requests several */
+/* How long to sleep while all buffers are held: another thread has to release one first. */
 #define NO_BUFFER_MS 1
 
 static void prepare(struct msghdr *message, struct udp_envelope *e,
@@ -193,8 +193,8 @@ static void read_control(struct cmsghdr *c, struct udp_addr *own, uint32_t *segm
 }
 
 /*
- * Files what one message brought. Empty ones are wakes; what is cut off is dropped, counted. many:
- * by the second socket.
+ * Files one message. Empty messages are wakes; truncated ones are dropped, and counted. many: by
+ * the second socket.
  */
 static void file_arrival(struct udp_port *port, struct msghdr *message, uint32_t len,
 		struct ripc__buffer *buffer, bool many)
@@ -237,8 +237,8 @@ static bool has_failed(const struct udp_port *port)
 }
 
 /*
- * One recvmsg, to be filed later: so that wait, which runs without the lock, touches nothing
- * that other slots use. An error is about what was sent: the error queue tells (receive.c).
+ * One recvmsg, filed later: wait, which runs without the lock, thus touches nothing that other
+ * slots use. An error is about an earlier send: the error queue has it (see errors).
  */
 static void receive_one(struct udp_port *port, int flags)
 {
@@ -292,7 +292,7 @@ static void receive_several(struct udp_port *port, bool many)
 		file_arrival(port, &messages[i].msg_hdr, messages[i].msg_len, buffers[i], many);
 }
 
-/* One or many, by what the last time brought. */
+/* Receives one or many, depending on the last time. */
 static void receive(struct udp_port *port)
 {
 	if (!port->many && ++port->polls % MANY_EVERY) {
@@ -320,7 +320,7 @@ static void hand_over(struct udp_arrival *arrival, struct ripc__event *event)
 	arrival->left--;
 }
 
-/* The call that failed may have received nothing though there was something. */
+/* The failed call may have received nothing though there was something. */
 static void after_failure(struct udp_port *port)
 {
 	udp_errors_read(port);
@@ -372,7 +372,7 @@ int ripc__udp_wait_arm(void *state)
 		port->n_hints > port->n_told || has_failed(port) ? -EAGAIN : 0;
 }
 
-/* Sleeps in recvmsg itself, which saves the call that only sleeps. */
+/* Sleeps in recvmsg itself, which saves a call that only sleeps. */
 void ripc__udp_wait(void *state)
 {
 	struct udp_port *port = state;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sending over UDP. Equal datagrams to one partner go to the kernel as one, which it or the device
- * cuts apart (UDP_SEGMENT). The cutting can fail at any time, also on a device that promised it
- * (quinn 1128, quic-go 3911): then the same datagrams go one by one, and so do all later ones to
- * this partner. Nothing is lost by it.
+ * Sending over UDP. Equal datagrams to one partner are passed to the kernel as one, which it or
+ * the device cuts apart (UDP_SEGMENT). The cutting can fail at any time, also on a device that
+ * promised it (quinn 1128, quic-go 3911): then the same datagrams are sent one by one, and so
+ * are all later ones to this partner. No datagram is lost by it.
  */
 #include <errno.h>
 #include <netinet/udp.h>
@@ -16,7 +16,7 @@
 #define RUN_DATAGRAMS 64  /* UDP_MAX_SEGMENTS of older kernels */
 #define RUN_IOVECS    256 /* header and few pieces for each; the kernel allows 1,024 */
 #define COPY_MAX      2048
-#define TRIES         4   /* while errors of earlier sends get in the way (receive.c) */
+#define TRIES         4   /* while errors of earlier sends interfere (receive.c) */
 /* Bytes of ancillary data of one sendmsg: source address and segment length. */
 #define CONTROL_MAX   (CMSG_SPACE(sizeof(struct in6_pktinfo)) + CMSG_SPACE(sizeof(uint16_t)))
 
@@ -71,8 +71,9 @@ static int transmit(struct udp_port *port, const struct udp_peer *peer,
 }
 
 /*
- * One small datagram to a partner on whose route nothing is special: copying it together is
- * cheaper than having the kernel fetch a message header and iovecs (0.2 us of 3.4, measured).
+ * Sends one small datagram to a partner whose route has no special properties: copying it
+ * together is cheaper than having the kernel fetch a message header and iovecs (0.2 us of 3.4,
+ * measured).
  */
 static int transmit_small(struct udp_port *port, const struct udp_peer *peer,
 		const struct ripc__tx *tx)
@@ -108,9 +109,9 @@ static bool is_full(int rc)
 }
 
 /*
- * A route over IPv4 that claims to take less than every route must: lets the kernel cut this one
- * into fragments. Fragments make short messages work on odd links, and keep a forged "too big" from
- * cutting a partner off. IPv6 has no such routes.
+ * For a route over IPv4 that claims to take less than every route must: lets the kernel cut this
+ * datagram into fragments. Fragments make short messages work on odd links, and a forged "too
+ * big" cannot cut a partner off. IPv6 has no such routes.
  */
 static int send_fragmented(struct udp_port *port, const struct udp_peer *peer,
 		const struct ripc__tx *tx)
@@ -128,7 +129,7 @@ static int send_one(struct udp_port *port, struct udp_peer *peer, const struct r
 {
 	int rc = transmit_one(port, peer, tx);
 
-	/* The address that was asked may be ours no more: the kernel's choice will do. */
+	/* The pinned source address may be ours no more: the kernel's choice will do. */
 	if (peer->pinned && (rc == -EINVAL || rc == -EADDRNOTAVAIL || rc == -ENETUNREACH)) {
 		peer->pinned = false;
 		rc = transmit_one(port, peer, tx);
@@ -142,7 +143,10 @@ static int send_one(struct udp_port *port, struct udp_peer *peer, const struct r
 	return rc ? rc : 1;
 }
 
-/* How many datagrams from the first on can go as one: equal in length, but a shorter last. */
+/*
+ * How many datagrams from the first on can be sent as one: equal in length, except a shorter
+ * last.
+ */
 static uint32_t run_length(const struct udp_port *port, const struct udp_peer *peer,
 		const struct ripc__tx *tx, uint32_t n)
 {
@@ -199,7 +203,7 @@ static int send_run(struct udp_port *port, struct udp_peer *peer, const struct r
 	if (is_full(rc))
 		return 0;
 	rc = send_each(port, peer, tx, n);
-	/* Offload is to blame if they go without it and nothing else has changed. */
+	/* Offload is the cause if they can be sent without it and nothing else has changed. */
 	if (rc > 0 && peer->pinned == pinned) {
 		peer->no_gso = true;
 		port->fallbacks++;
@@ -231,14 +235,14 @@ int ripc__udp_send(void *port_state, void *peer_state, const struct ripc__tx *tx
 /* ---- many -------------------------------------------------------------------------------- */
 
 /*
- * Datagrams to many over IPv4 multicast: to an address that is made of the number, with TTL 1, by
- * the interface that leads to a partner. They go out by the port's own socket, so that they come
- * from where the port's other datagrams come from, and not back to this host. They come in by a
- * second socket, at a UDP port that all contexts of a host share; the first number that is heard
- * opens it.
+ * Multicast over IPv4: to an address that is made of the number, with TTL 1, by the interface
+ * that leads to a partner. The datagrams are sent by the port's own socket: their source is that
+ * of the port's other datagrams, and they do not return to this host. They are received by a
+ * second socket, at a UDP port that all contexts of a host share; the first number that is
+ * received opens it.
  */
 
-/* As many as one socket may join by default (net.ipv4.igmp_max_memberships). */
+/* The number of groups that one socket may join by default (net.ipv4.igmp_max_memberships). */
 _Static_assert(UDP_HEARD <= 20, "the limit of groups per socket");
 
 static struct in_addr v4_of(const struct in6_addr *ip)
@@ -267,7 +271,7 @@ static int way_to(const struct udp_peer *partner, struct in6_addr *local)
 		return rc;
 	if (partner->pinned)
 		*local = partner->local;
-	/* To an address of this host the kernel goes from that address. */
+	/* The kernel sends to an address of this host from that address. */
 	return memcmp(local, &partner->to.sin6_addr, sizeof(*local)) == 0 ? -EHOSTUNREACH : 0;
 }
 
@@ -285,7 +289,7 @@ int ripc__udp_many_open(void *state, void *route, const void *partner, uint64_t 
 	if (rc)
 		return rc;
 	ripc__udp_map_v4(&many->to.sin6_addr, &to);
-	/* A socket of IPv6 has another switch, also for what it sends over IPv4. */
+	/* An IPv6 socket has another switch, also for packets that it sends over IPv4. */
 	if (port->family == AF_INET6)
 		rc = setsockopt(port->fd, IPPROTO_IPV6, IPV6_MULTICAST_LOOP, &off, sizeof(off));
 	else

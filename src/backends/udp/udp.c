@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The udp backend: its table, its options and its socket. One socket per port serves all partners,
- * over IPv6 and IPv4 at once, or over IPv4 alone where IPv6 is off, at all addresses of the host
- * (at one for the rdmacm backend, whose datagrams may go by it, too). The socket blocks, for the
- * sake of wait; every other call says MSG_DONTWAIT.
+ * The udp backend: its table, its options and its socket. One socket per port serves all
+ * partners, over IPv6 and IPv4 at once, or over IPv4 alone if IPv6 is off, at all addresses of
+ * the host (at one for the rdmacm backend, whose datagrams may use this socket, too). The socket
+ * blocks, for the sake of wait; every other call passes MSG_DONTWAIT.
  *
- * Fragments are forbidden (IP_MTU_DISCOVER is DO): reassembly mixes up fragments under load
- * (RFC 4963) and one lost fragment loses all. DO and not PROBE, because with DO the kernel
- * heeds the routers' "too big" and tells us by -EMSGSIZE, while with PROBE a large datagram
- * would vanish on each such path until core's own fall-back noticed. The price, that a forged
- * "too big" can shrink a route, is bounded: see send_fragmented() in send.c.
+ * Fragments are forbidden (IP_MTU_DISCOVER is DO): reassembly mixes up fragments under load (RFC
+ * 4963) and one lost fragment loses all. DO and not PROBE: with DO the kernel heeds the routers'
+ * "too big" and reports -EMSGSIZE, while with PROBE a large datagram would vanish on each such
+ * path until core's own fall-back noticed. The cost, that a forged "too big" can shrink a route,
+ * is bounded: see send_fragmented() in send.c.
  */
 #include "udp.h"
 
@@ -33,7 +33,7 @@
  */
 #define DATAGRAM_OVERHEAD 1152
 #define WAIT_US           100000
-/* How long a wait lasts where wake does not work, because no loopback interface is up. */
+/* How long a wait lasts if wake does not work, because no loopback interface is up. */
 #define WAIT_DEAF_US      10000
 
 const struct ripc__option ripc__udp_options[] = {
@@ -137,7 +137,7 @@ static int probe(const struct ripc__host *host, char why[256], char remedy[256])
 			remedy);
 		return fd;
 	}
-	/* The kernel counts twice what was asked for, to allow for its own overhead. */
+	/* The kernel counts twice the requested bytes, to allow for its own overhead. */
 	granted = ripc__udp_grow_receive_buffer(fd, dev.rcvbuf) / 2;
 	close(fd);
 	snprintf(why, 256, "UDP over %s, receive buffer of %u KiB",
@@ -169,7 +169,7 @@ static int set_options(struct udp_port *port)
 	if (six)
 		set_int(port->fd, IPPROTO_IPV6, IPV6_RECVERR, 1);
 	/*
-	 * Offload goes by ancillary data. Emulators of other processors may give those in the
+	 * Offload uses ancillary data. Emulators of other processors may deliver those in the
 	 * wrong order of bytes. SO_RXQ_OVFL is older than offload; emulators lack it.
 	 */
 	if (port->dev.gro && tells_drops)
@@ -194,7 +194,7 @@ static int read_number(struct udp_port *port)
 	return 0;
 }
 
-/* With the options of dev. */
+/* Opens the port with the options of dev. */
 static int open_port(struct udp_port *port, struct ripc__attr *attr)
 {
 	int rc = ripc__buffers_open(UDP_BATCH, UDP_BUFFER, &port->buffers);
@@ -269,8 +269,8 @@ static int send_to_self(struct udp_port *port, const uint8_t ip[16])
 }
 
 /*
- * Sends an empty datagram to the port itself, which poll drops; nobody else's means anything
- * either. A host may have one loopback address or the other.
+ * Sends an empty datagram to the port itself, which poll drops; empty datagrams of others mean
+ * nothing either. A host may have one loopback address or the other.
  */
 static void wake(void *state)
 {

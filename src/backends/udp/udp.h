@@ -18,20 +18,21 @@
 #define UDP_HEADERS_4 28
 #define UDP_HEADERS_6 48
 #define UDP_MAX       (65535 - UDP_HEADERS_4) /* longest datagram, bytes of payload */
-/* Every route is taken to carry this much: IPv6's least MTU less headers (RFC 8200, 5). */
+/* The size that every route is assumed to carry: IPv6's least MTU less headers (RFC 8200, 5). */
 #define UDP_FLOOR     (1280 - UDP_HEADERS_6)
 #define UDP_BATCH     16 /* datagrams of one recvmmsg, and receive buffers of a port */
 #define UDP_BUFFER    65536
 #define UDP_CONTROL   128 /* bytes of ancillary data of one datagram */
 #define UDP_MANY      15512 /* UDP port of multicast (docs/protocol.md) */
 #define UDP_HEARD     20  /* multicast groups that one port receives */
-#define UDP_HINTS     8   /* addresses where nobody listens, until core is told */
-#define UDP_QUOTE     64  /* bytes kept of what was sent there: core finds a token in them */
+#define UDP_HINTS     8   /* addresses without a listener, until core gets them */
+#define UDP_QUOTE     64  /* bytes kept of the datagram that was sent there: core finds a token
+                             in them */
 
 struct udp_device {
 	struct in6_addr ip; /* to bind to; zero: all of this host */
 	uint32_t port;   /* the same; 0: any */
-	uint32_t rcvbuf; /* bytes to ask for */
+	uint32_t rcvbuf; /* bytes to request */
 	bool gso, gro;   /* allowed by the options */
 };
 
@@ -41,17 +42,17 @@ struct udp_addr {
 	struct in6_addr local; /* our address that was addressed; zero: unknown */
 };
 
-/* One datagram, or several equal ones that the kernel has joined, not yet handed over. */
+/* One datagram, or several equal ones that the kernel has joined, not yet returned. */
 struct udp_arrival {
 	struct ripc__buffer *buffer;
-	uint32_t at, len; /* bytes handed over, bytes in all */
+	uint32_t at, len; /* bytes returned, bytes in all */
 	uint32_t segment; /* length of each datagram but the last, bytes */
-	uint32_t left;    /* datagrams not yet handed over */
-	bool many;        /* sent to many */
+	uint32_t left;    /* datagrams not yet returned */
+	bool many;        /* sent by multicast */
 	struct ripc__addr from;
 };
 
-/* A received message and what it brought beside its bytes. */
+/* A received message with its ancillary data. */
 struct udp_envelope {
 	struct sockaddr_in6 name;
 	_Alignas(struct cmsghdr) char control[UDP_CONTROL];
@@ -66,13 +67,13 @@ struct udp_received {
 	struct udp_envelope envelope;
 };
 
-/* Heard of what goes to many: a number, by the interface with this address. */
+/* A multicast group that is received: its number, by the interface with this address. */
 struct udp_heard {
 	uint64_t number;
 	struct in_addr local;
 };
 
-/* Nobody listens at an address; so much was quoted of the datagram that had gone there. */
+/* No socket listens at an address; the beginning of the datagram that was sent there. */
 struct udp_hint {
 	struct ripc__addr at;
 	uint32_t len;
@@ -86,8 +87,8 @@ struct udp_port {
 	uint16_t number;    /* UDP port that it is bound to */
 	bool gso;
 	uint32_t granted;   /* bytes of receive buffer, as the kernel counts them */
-	uint32_t fallbacks; /* since last asked */
-	uint32_t dropped;   /* by us, since last asked */
+	uint32_t fallbacks; /* since the last report */
+	uint32_t dropped;   /* by us, since the last report */
 	uint32_t kernel_dropped, kernel_told; /* the kernel's running count; what was reported */
 	uint32_t many_dropped, many_told;     /* the same of the second socket */
 	uint32_t polls;     /* of the socket */
@@ -96,11 +97,11 @@ struct udp_port {
 	struct ripc__buffers *buffers;
 	struct udp_arrival arrivals[UDP_BATCH];
 	struct udp_received received;
-	int many_fd;        /* the second socket (send.c); -1 until something is heard */
+	int many_fd;        /* the second socket (send.c); -1: no group is received */
 	uint32_t n_heard;
 	struct udp_heard heard[UDP_HEARD];
-	atomic_bool failed; /* a call did: the error queue is read with the next poll */
-	/* Core was told of the first n_told with the last poll. Sleepers look without the lock. */
+	atomic_bool failed; /* a call failed: the error queue is read with the next poll */
+	/* The last poll returned the first n_told. Sleepers look without the lock. */
 	_Atomic uint32_t n_hints, n_told;
 	struct udp_hint hints[UDP_HINTS];
 };
@@ -114,9 +115,9 @@ struct udp_peer {
 };
 
 /* udp.c */
-/* Asks for a receive buffer. Returns what was granted, as the kernel counts it. */
+/* Requests a receive buffer. Returns the granted bytes, as the kernel counts them. */
 uint32_t ripc__udp_grow_receive_buffer(int fd, uint32_t len);
-/* Opens a port at one address and number of this host, with the other options as they are. */
+/* Opens a port at one address and number of this host; the other options stay. */
 int ripc__udp_open_at(struct udp_port *port, const struct ripc__host *host, const uint8_t ip[16],
 		uint32_t number, struct ripc__attr *attr);
 
@@ -125,7 +126,7 @@ int ripc__udp_addr_choose(void *port, const uint8_t *blob, size_t len, const uin
 		struct ripc__addr *addr);
 void ripc__udp_addr_text(const struct ripc__addr *addr, char text[64]);
 void ripc__udp_addr_fill(struct ripc__addr *addr, const struct udp_addr *own);
-/* An address as a socket of one family takes it. Returns its length. */
+/* Converts an address for a socket of one family. Returns its length. */
 socklen_t ripc__udp_sockaddr(const struct sockaddr_in6 *at, int family, struct sockaddr_in6 *to);
 int ripc__udp_port_addr(void *port, uint8_t blob[RIPC_ADDR_MAX]);
 int ripc__udp_peer_open(void *port, void *peer, const struct ripc__addr *addr);
@@ -134,13 +135,13 @@ void ripc__udp_where(void *port, const void *peer, struct ripc__where *where);
 uint32_t ripc__udp_peer_mtu(void *port, void *peer);
 bool ripc__udp_peer_matches(void *port, const void *peer, const struct ripc__addr *from);
 /*
- * How long a datagram the kernel's route to an address takes, and from which address it would
- * go. A sandbox or an emulator may not tell the MTU: then it is the least there is. -EMFILE,
- * -ENFILE, -ENOMEM, -ENOBUFS: could not ask; anything else: there is no route.
+ * The longest datagram of the kernel's route to an address, and the source address of that
+ * route. A sandbox or an emulator may not report the MTU: then it is the least possible.
+ * -EMFILE, -ENFILE, -ENOMEM, -ENOBUFS: could not find out; any other error: there is no route.
  */
 int ripc__udp_ask_route(const struct sockaddr_in6 *at, uint16_t *len_max,
 		struct in6_addr *source);
-/* The kernel refused len bytes: asks it what the route takes now, which is less than len. */
+/* The kernel refused len bytes: reads the route's present limit, which is less than len. */
 void ripc__udp_peer_shrink(struct udp_peer *peer, uint32_t len);
 
 /* send.c */
@@ -153,17 +154,17 @@ void ripc__udp_many_ignore(void *port, uint64_t number);
 int ripc__udp_many_fd(void *port);
 
 /* receive.c */
-/* May this error of a send be about an earlier one, so that it is to be tried again? */
+/* May this error of a send be about an earlier one? Then the send is tried again. */
 bool ripc__udp_is_late(struct udp_port *port, int error);
 
 /* receive.c */
 void ripc__udp_map_v4(struct in6_addr *ip, const struct in_addr *v4);
-/* A name that the kernel has given, as IPv6. */
+/* Converts a name from the kernel to IPv6. */
 int ripc__udp_poll(void *port, struct ripc__event *events, uint32_t n, bool all);
 void ripc__udp_release(void *port, void *handle);
 int ripc__udp_wait_arm(void *port);
 void ripc__udp_wait(void *port);
-/* Gives up what of an arrival was not yet handed over. */
+/* Drops the datagrams of an arrival that were not returned yet. */
 void ripc__udp_arrival_drop(const struct udp_arrival *arrival);
 
 #endif
