@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * In the shared library: what stands for the backends, the resolver source and the cryptography
+ * In the shared library: stand-ins for the backends, the resolver source and the cryptography
  * that need a foreign library. Each is a module, libripc/ripc-NAME.so beside this library, or
- * ripc-NAME.so where it was built. A module is loaded when a context first looks whether it can be
- * used; so a program on a host without such a device, without a store, or without keys, loads none.
- * A module exports one symbol, ripc__module. The static library has all of these in itself.
+ * ripc-NAME.so where it was built. A module is loaded when a context first looks whether it can
+ * be used: a program on a host without such a device, without a store, or without keys, loads
+ * none. A module exports one symbol, ripc__module. The static library contains all of these.
  */
 #include "module.h"
 #include "options.h"
@@ -18,7 +18,7 @@
 
 #define DEVICES "/sys/class/infiniband"
 
-/* Beside this library, wherever it lies; false: nobody knows where that is. */
+/* The path of a module beside this library; false: the library's place is not known. */
 static bool module_path(const char *name, char path[PATH_MAX])
 {
 	const char *const places[] = {"libripc/", ""};
@@ -60,7 +60,7 @@ static const struct ripc__module *module_load(const char *path, char why[256], c
 	return module;
 }
 
-/* Unused where every module was left out. */
+/* Unused if every module was left out. */
 static __attribute__((unused)) const struct ripc__module *load_any(const char *name, char why[256],
 		char remedy[256])
 {
@@ -122,7 +122,7 @@ const struct ripc__backend ripc__ofi_backend = {.name = "ofi", .id = 6};
 const struct ripc__backend *ripc__module_get(const struct ripc__backend *named,
 		const struct ripc__host *host, char why[256], char remedy[256])
 {
-	(void)host; /* where ofi was left out */
+	(void)host; /* unused if ofi was left out */
 	if (ripc__backend_is_refused(named, why, remedy))
 		return NULL;
 #if defined(RIPC_VERBS)

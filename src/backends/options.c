@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The options of the verbs backend. */
+/* The options of backends that need a foreign library: verbs, rdmacm and ofi. */
 #include "options.h"
 
 const struct ripc__option ripc__verbs_options[] = {
@@ -11,7 +11,7 @@ const struct ripc__option ripc__verbs_options[] = {
 	{0},
 };
 
-/* ---- options ----------------------------------------------------------------------------- */
+/* ---- rdmacm ------------------------------------------------------------------------------ */
 
 /* The options of the rdmacm backend. */
 
@@ -26,7 +26,7 @@ const struct ripc__option ripc__rdmacm_options[] = {
 	{0},
 };
 
-/* ---- options ----------------------------------------------------------------------------- */
+/* ---- ofi --------------------------------------------------------------------------------- */
 
 /* The options of the ofi backend. */
 

@@ -7,7 +7,7 @@
 
 #include "core/net/backend.h"
 
-/* ---- options ----------------------------------------------------------------------------- */
+/* ---- verbs ------------------------------------------------------------------------------- */
 
 /* The options of the verbs backend, known also where it is not built in. */
 
@@ -17,7 +17,7 @@ struct verbs_options {
 	bool trusted; /* for core (keys/internal.h) */
 };
 
-/* ---- options ----------------------------------------------------------------------------- */
+/* ---- rdmacm ------------------------------------------------------------------------------ */
 
 /* The options of the rdmacm backend, known also where it is not built in. */
 
@@ -28,7 +28,7 @@ struct rdmacm_options {
 	const char *device; /* NULL: any */
 };
 
-/* ---- options ----------------------------------------------------------------------------- */
+/* ---- ofi --------------------------------------------------------------------------------- */
 
 /* The options of the ofi backend, known also where it is not built in. */
 
@@ -37,7 +37,7 @@ struct ofi_wish {
 	const char *domain;   /* NULL: the first one */
 	uint32_t receives;
 	uint32_t datagram;    /* bytes of one; 0: by rule */
-	bool checksum;        /* false: what the network brings is believed */
+	bool checksum;        /* false: received bytes are not checked */
 	uint32_t reads;       /* 0: none; 1: wherever libfabric has them; OFI_READS_RULE */
 	bool trusted;         /* for core (keys/internal.h) */
 };
@@ -46,11 +46,11 @@ struct ofi_wish {
 
 /* ---- present ----------------------------------------------------------------------------- */
 
-/* When the ofi backend is worth a look: known without libfabric, which nobody loads in vain. */
+/* Whether the ofi backend is worth loading: found without libfabric. */
 
 /*
- * 0: a provider was asked for, or this host has an EFA device. -ENODEV: neither; why and remedy as
- * of ripc__backend.probe.
+ * 0: a provider is configured, or this host has an EFA device. -ENODEV: neither; why and remedy
+ * as of ripc__backend.probe.
  */
 int ripc__ofi_is_wanted(const struct ripc__host *host, char why[256], char remedy[256]);
 
