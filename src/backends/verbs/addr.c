@@ -47,7 +47,7 @@ static bool is_mtu(uint8_t mtu)
 	return mtu >= IBV_MTU_256 && mtu <= IBV_MTU_4096;
 }
 
-/* Queue pairs 0 and 1 are the network's own; the last one means all who joined a group. */
+/* Queue pairs 0 and 1 are the network's own; the last one is for all that joined a group. */
 static bool is_qpn(uint32_t qpn)
 {
 	return qpn > 1 && qpn < NUMBER_MAX;
@@ -65,7 +65,7 @@ int ripc__verbs_addr_decode(const uint8_t *blob, size_t len, struct verbs_addr *
 	if (blob[3] || get16(blob + 6) || !is_mtu(read.mtu) || !is_qpn(read.qpn) ||
 			read.qkey > QKEY_MAX || memcmp(read.gid, zeros, sizeof(zeros)) == 0)
 		return -EBADMSG;
-	/* No multicast GID; a LID only where there are any, and then of one port. */
+	/* No multicast GID; a LID only if the network has LIDs, and then of one port. */
 	if (is_multicast(read.gid) || read.lid >= 0xc000 ||
 			(read.kind == RIPC__RDMA_INFINIBAND) != (read.lid != 0))
 		return -EBADMSG;
@@ -145,8 +145,8 @@ void ripc__verbs_preamble_encode(bool is_setup, uint8_t mtu, uint32_t qkey,
 }
 
 /*
- * The sender's GID from the routing header. RoCE v2 over IPv4 leaves an IPv4 header in its end, and
- * nothing certain before that.
+ * The sender's GID from the routing header. RoCE v2 over IPv4 leaves an IPv4 header in its last
+ * bytes, and nothing certain before that.
  */
 static int read_gid(const struct verbs_addr *self, const uint8_t *grh, uint8_t gid[16])
 {

@@ -3,15 +3,16 @@
  * Links: the connections by which memory is read, one per direction and pair of ports, made at the
  * first read (docs/protocol.md has the messages).
  *
- * Design notes. The reader is the client. The client builds a queue pair and asks; the server,
- * which has opened something for it to read, wants its proof back first, so that nobody who cannot
- * receive at the client's address can make us give up a connection that works. Then it builds its
- * own queue pair and answers, as often as it is asked. The client asks again until it is answered
- * or gives up: then its reads end, and core does without them.
+ * Design notes. The reader is the client. The client builds a queue pair and sends a request.
+ * The server, which has opened memory for it to read, wants its proof back first: an attacker
+ * that cannot receive at the client's address cannot make us give up a working connection. Then
+ * the server builds its own queue pair and replies, to each repeated request. The client repeats
+ * its request until it gets the reply or gives up: then its reads end, and core does without
+ * them.
  *
- * There is a limit to the queue pairs of a port. At the limit the one goes that was not used for
- * the longest time, unless all are in use: then the newcomer is refused. A server cannot see
- * reads, so its end is in use as long as something is open for that partner.
+ * There is a limit to the queue pairs of a port. At the limit the one that was not used for the
+ * longest time ends, unless all are in use: then the newcomer is refused. A server cannot see
+ * reads, hence its end is in use as long as any memory is open for that partner.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -23,10 +24,10 @@
 #define ASK_US      20000u    /* at first; then twice as long each time, */
 #define ASK_MAX_US  160000u   /* up to this, */
 #define GIVE_UP_US  1500000u  /* until this has passed; */
-#define HOLD_US     1000000u  /* and for so long nothing is tried */
-#define ROOM_US     10000u    /* when to look again for room for a queue pair */
-#define STALL_US    4000000u  /* without the end of a read: the device has forgotten it */
-#define FLUSH_US    1000000u  /* in which a failed queue pair must give everything back */
+#define HOLD_US     1000000u  /* then no attempt for this long */
+#define ROOM_US     10000u    /* until room for a queue pair is looked for again */
+#define STALL_US    4000000u  /* without the end of a read: the device has lost it */
+#define FLUSH_US    1000000u  /* a failed queue pair must have flushed within this */
 #define IDLE_US     10000000u /* then the client closes; the server after twice that */
 #define SWEEP_US    1000000u
 #define NUMBER_MASK 0xffffffu
@@ -38,7 +39,7 @@ static uint64_t link_key(const struct verbs_port *port, const struct verbs_addr 
 	struct verbs_addr bound = *remote;
 	uint8_t bytes[VERBS_ADDR_LEN];
 
-	bound.mtu = 0; /* the route and the datagrams may differ in it */
+	bound.mtu = 0; /* may differ between the route and the datagrams */
 	ripc__verbs_addr_encode(&bound, bytes);
 	return ripc__siphash(port->secret, bytes, sizeof(bytes));
 }
@@ -169,7 +170,7 @@ static bool is_going(const struct verbs_pair *pair)
 	return pair->state == VERBS_DESTROYING || pair->state == VERBS_FLUSHING || pair->unwanted;
 }
 
-/* 0: one more may be made. -EAGAIN: soon. -EBUSY: all are in use. */
+/* 0: one more queue pair may be made. -EAGAIN: soon. -EBUSY: all are in use. */
 static int make_room(struct verbs_port *port)
 {
 	bool any_going = false;
@@ -199,7 +200,7 @@ static int make_room(struct verbs_port *port)
 
 /* ---- the client -------------------------------------------------------------------------- */
 
-/* There is no connection to be had: its reads end, and the next ones for a while. */
+/* There can be no connection: the link's reads end, and the next ones for a while. */
 static void client_fail(struct verbs_link *link, int error)
 {
 	link->hold_us = ripc__rdma_now_us() + HOLD_US;
@@ -237,7 +238,7 @@ static void client_built(struct verbs_pair *pair)
 	client_ask(pair->link, ripc__rdma_now_us());
 }
 
-/* Begins to connect, if something waits for it. */
+/* Begins to connect, if a read waits for it. */
 static void client_want(struct verbs_link *link)
 {
 	struct verbs_port *port = link->port;
@@ -266,12 +267,12 @@ static void client_want(struct verbs_link *link)
 	ripc__verbs_pair_build(pair, client_built);
 }
 
-/* Its reads that were posted come back, then it goes. */
+/* Posted reads come back, then the queue pair is destroyed. */
 static void client_break(struct verbs_link *link)
 {
 	ripc__rdma_flow_fail(&link->flow);
 	ripc__verbs_pair_break(&link->client);
-	ripc__verbs_path_doubt(link->path); /* perhaps that is why */
+	ripc__verbs_path_doubt(link->path); /* a possible cause */
 	link->client.until_us = ripc__rdma_now_us() + FLUSH_US;
 	ripc__verbs_due_at(link->port, link->client.until_us);
 }
@@ -363,7 +364,7 @@ static void server_accept(struct verbs_link *link, const struct verbs_setup *set
 	if (error == -EBUSY)
 		answer(link, VERBS_REFUSE, setup->nonce);
 	if (error)
-		return; /* -EAGAIN: it asks again */
+		return; /* -EAGAIN: the client repeats its request */
 	pair->nonce = setup->nonce;
 	pair->proof = ripc__rdma_nonce(port->secret, &port->counter); /* a proof is valid once */
 	pair->remote_qpn = setup->qpn;
@@ -384,7 +385,7 @@ static void server_asked(struct verbs_link *link, const struct verbs_setup *setu
 	else if (setup->proof != pair->proof)
 		answer(link, VERBS_CHALLENGE, setup->nonce);
 	else if (pair->state == VERBS_READY)
-		destroy(pair); /* the client has lost its end, and asks again */
+		destroy(pair); /* the client has lost its end, and repeats its request */
 	else if (pair->state == VERBS_NONE)
 		server_accept(link, setup);
 }
@@ -445,8 +446,8 @@ void ripc__verbs_links_stop(struct verbs_port *port, const struct ripc__rdma_spa
 /* ---- time -------------------------------------------------------------------------------- */
 
 /*
- * Reads must end. Devices see to that (qp.c), but for one: rxe (Linux 6.1) can forget to repeat a
- * read, and says nothing for ever when the other end has vanished.
+ * Reads must end. Devices ensure that (qp.c), except one: rxe (Linux 6.1) can forget to repeat a
+ * read, and never reports its end when the other end has vanished.
  */
 static void watch_reads(struct verbs_link *link, uint64_t now_us)
 {

@@ -20,8 +20,8 @@
 #include "util/rare.h"
 #include "util/system/cancel.h"
 
-#define CLOCK_EVERY 16u   /* of the polls, one looks at the clock, while anything is timed */
-#define LOOK_EVERY  (64u * CLOCK_EVERY) /* one looks at everything */
+#define CLOCK_EVERY 16u   /* of the polls, one reads the clock, while any timer runs */
+#define LOOK_EVERY  (64u * CLOCK_EVERY) /* one polls all sources */
 #define WAIT_MS     100   /* a wait ends then */
 #define ACK_EVERY   64u   /* events of the channel are acknowledged together */
 
@@ -62,7 +62,7 @@ static void hand_over(struct verbs_port *port, struct ripc__rdma_ring *ring,
 	uint32_t head = VERBS_GRH + VERBS_PREAMBLE;
 
 	*from = port->recent.addr;
-	/* One by one: to clear all of it first takes longer. */
+	/* Field by field: clearing all first takes longer. */
 	event->kind = ring == &port->ring ? RIPC_EV_DATAGRAM : RIPC_EV_MANY;
 	event->data = ripc__rdma_ring_bytes(ring, wc->wr_id) + head;
 	event->len = wc->byte_len - head;
@@ -71,8 +71,8 @@ static void hand_over(struct verbs_port *port, struct ripc__rdma_ring *ring,
 }
 
 /*
- * The sender. False: nobody who speaks as we do. sender is set for a message about a connection,
- * for another one port->recent.
+ * Finds the sender. False: no sender of our kind. sender is set for a message about a
+ * connection, port->recent for any other.
  */
 static bool find_sender(struct verbs_port *port, const struct ibv_wc *wc, const uint8_t *bytes,
 		struct verbs_addr *sender, bool *is_setup)
@@ -88,7 +88,7 @@ static bool find_sender(struct verbs_port *port, const struct ibv_wc *wc, const 
 	return true;
 }
 
-/* A receive that is not one more of the same; event NULL: there is no room for one. */
+/* Handles a receive that is not usual; event NULL: there is no room for one. */
 static RIPC__RARE enum taken take_other(struct verbs_port *port, const struct ibv_wc *wc,
 		struct ripc__event *event, struct ripc__addr *from)
 {
@@ -100,8 +100,8 @@ static RIPC__RARE enum taken take_other(struct verbs_port *port, const struct ib
 		find_sender(port, wc, bytes, &sender, &is_setup);
 
 	/*
-	 * A context that holds many keeps a queue pair that has failed from coming back: then it is
-	 * lost.
+	 * A context that holds many buffers prevents a failed queue pair from being revived:
+	 * then the datagram is lost.
 	 */
 	if (is_good && !is_setup && (may_hand || !port->failed)) {
 		if (!event || !may_hand)
@@ -119,9 +119,9 @@ static RIPC__RARE enum taken take_other(struct verbs_port *port, const struct ib
 }
 
 /*
- * Datagrams to many, and whatever else is sent to the queue pair that hears them. Datagrams of our
- * own host came to the partners here one by one. Where core holds many of the buffers, datagrams
- * are dropped: those of single partners do not wait for them.
+ * Multicast datagrams, and any others that are sent to their queue pair. Datagrams of our own
+ * host were sent to each partner here separately. If core holds many of the buffers, multicast
+ * is dropped: datagrams of single partners do not wait for it.
  */
 static RIPC__RARE enum taken take_many(struct verbs_port *port, const struct ibv_wc *wc,
 		struct ripc__event *event, struct ripc__addr *from)
@@ -166,8 +166,8 @@ static RIPC__RARE enum taken take_unusual(struct verbs_port *port, const struct 
 }
 
 /*
- * A datagram that can be handed over, of the one who sent the last one: mostly it is, which is
- * found out with a tenth of the work.
+ * Is it a datagram for core, of the same sender as the last one? Mostly so, which is found out
+ * with a tenth of the work.
  */
 static bool is_usual(const struct verbs_port *port, const struct ibv_wc *wc)
 {
@@ -178,7 +178,7 @@ static bool is_usual(const struct verbs_port *port, const struct ibv_wc *wc)
 			ripc__rdma_ring_bytes(&port->ring, wc->wr_id));
 }
 
-/* Datagrams and reads, until there are n events or no more of the batch. */
+/* Takes datagrams and reads, until there are n events or no more of the batch. */
 static uint32_t take_batch(struct verbs_port *port, struct ripc__event *events, uint32_t n)
 {
 	uint32_t at = 0;
@@ -199,7 +199,7 @@ static uint32_t take_batch(struct verbs_port *port, struct ripc__event *events, 
 	return at;
 }
 
-/* A batch of which nobody hears is not the last: a thread that is told of nothing goes to sleep. */
+/* A batch without events is not the last: a thread that gets no event goes to sleep. */
 static uint32_t take_completions(struct verbs_port *port, struct ripc__event *events, uint32_t n)
 {
 	uint32_t filled;
@@ -214,7 +214,7 @@ static uint32_t take_completions(struct verbs_port *port, struct ripc__event *ev
 
 /* ---- the rest ---------------------------------------------------------------------------- */
 
-/* A descriptor that has nothing to say, or, as its device was taken away, never will again. */
+/* Checks a descriptor that is readable without an event: if its device was removed, it stays so. */
 static void check_descriptor(struct verbs_port *port, int epoll_fd, int fd)
 {
 	if (errno == EAGAIN || errno == EINTR)
@@ -224,7 +224,7 @@ static void check_descriptor(struct verbs_port *port, int epoll_fd, int fd)
 	port->deaf = true;
 }
 
-/* Our address has changed. Connections fail by themselves, and are made anew from the new one. */
+/* Our address has changed. Connections fail by themselves, and are made again from the new one. */
 static void follow_device(struct verbs_port *port)
 {
 	if (port->moves == port->rdma->n_moves)
@@ -241,7 +241,7 @@ static void look_at_device(struct verbs_port *port)
 
 	errno = EAGAIN;
 	while (ripc__rdma_device_event(port->rdma, &qpn) != RIPC__RDMA_NOTHING)
-		errno = EAGAIN; /* a queue pair that failed is known by its completions */
+		errno = EAGAIN; /* completions show a failed queue pair */
 	check_descriptor(port, port->others.epoll_fd, port->rdma->context->async_fd);
 	port->rdma->is_lost |= port->deaf;
 	follow_device(port);
@@ -255,10 +255,10 @@ static void look_at_clock(struct verbs_port *port)
 		ripc__verbs_links_run(port, now_us);
 }
 
-/* Buffers that were released are posted again, unless there is nothing to post them to. */
+/* Posts released buffers again, unless there is no queue to post them to. */
 static void refill(struct verbs_port *port)
 {
-	/* A queue pair that is lost would give them back at once. */
+	/* A lost queue pair would return them at once. */
 	if (!port->failed && !port->rdma->is_lost)
 		ripc__rdma_ring_refill(&port->ring);
 	if (port->many.is_open && !port->many.failed && !port->rdma->is_lost)
@@ -422,7 +422,7 @@ int ripc__verbs_wait_arm(void *state)
 
 	quieten(port);
 	if (port->failed && port->due_us == UINT64_MAX)
-		ripc__verbs_due_at(port, port->revive_us); /* the look at the clock took it away */
+		ripc__verbs_due_at(port, port->revive_us); /* reading the clock has reset it */
 	refill(port);
 	ripc__sleeper_set(&port->others, port->due_us);
 	if (!has_something(port) && !port->armed) {
@@ -436,9 +436,9 @@ int ripc__verbs_wait_arm(void *state)
 }
 
 /*
- * Sleeps on two descriptors, without the sets around them, and takes what the channel says at once:
- * so a round trip is spared two calls. Others may be sending meanwhile: what they touch is not
- * looked at.
+ * Sleeps on two descriptors, without the sets around them, and takes the channel's event at
+ * once: this spares a round trip two calls. Other threads may be sending meanwhile: their state
+ * is not looked at.
  */
 void ripc__verbs_wait(void *state)
 {

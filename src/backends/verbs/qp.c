@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The datagram queue pair of a port: made, and brought back when it has failed. Devices put it into
- * the error state for passing things, too (software RoCE when it has no memory for a packet), and
- * its number is our address: so the same one is used again. First everything that was posted to it
- * has come back, so that no completion of before is taken for one of afterwards.
+ * The datagram queue pair of a port: made, and revived when it has failed. Devices put it into
+ * the error state for temporary causes, too (software RoCE when it has no memory for a packet),
+ * and its number is our address: the same one is therefore used again. First all requests that
+ * were posted to it have come back, so that no old completion is taken for a new one.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -13,10 +13,10 @@
 #include "ripc/ripc.h"
 #include "util/rare.h"
 
-#define INLINE_WISHED 256u     /* bytes; devices that offer less say so */
-#define PAUSE_US      100000u  /* between two times, so that somebody else gets a turn */
-#define FLUSH_US      1000000u /* in which all receives must have come back */
-#define CALM_US       10000000u /* without a failure: what was before does not count */
+#define INLINE_WISHED 256u     /* bytes; devices that offer less report that */
+#define PAUSE_US      100000u  /* between two revivals: others get a turn */
+#define FLUSH_US      1000000u /* all receives must have come back within this */
+#define CALM_US       10000000u /* without a failure, older ones do not count */
 #define FAILURES_MAX  10u
 
 static int create_qp(struct verbs_port *port, uint32_t inline_max)
@@ -59,7 +59,7 @@ int ripc__verbs_qp_open(struct verbs_port *port)
 	int error = create_qp(port, INLINE_WISHED);
 
 	if (error == -EINVAL)
-		error = create_qp(port, 0); /* some refuse what they cannot give */
+		error = create_qp(port, 0); /* some refuse instead of offering less */
 	if (error)
 		return error;
 	error = ripc__verbs_qp_activate(port, port->qp, port->self.qkey);
@@ -80,7 +80,7 @@ RIPC__RARE void ripc__verbs_qp_failed(struct verbs_port *port)
 	if (port->failed || port->rdma->is_lost)
 		return;
 	now_us = ripc__rdma_now_us();
-	/* Without a link sends fail until the device has told of it: no fault of the queue pair. */
+	/* Without a link sends fail before the device reports that: no fault of the queue pair. */
 	ripc__rdma_device_look(port->rdma);
 	if (now_us - port->failed_us >= CALM_US || port->downs != port->rdma->n_downs ||
 			port->rdma->is_down)
@@ -103,7 +103,7 @@ static void give_up(struct verbs_port *port)
 	host->log(host->arg, RIPC_LOG_WARN, "verbs: the datagram queue pair has failed");
 }
 
-/* Nothing is under way any more. */
+/* Forgets the sends: none is under way any more. */
 static void forget_sends(struct verbs_port *port)
 {
 	struct verbs_sends *sends = &port->sends;
@@ -127,7 +127,7 @@ static int reset(struct verbs_port *port)
 	return error ? error : ripc__rdma_ring_start(&port->ring, port->qp, NULL);
 }
 
-/* Was the completion queue empty when it was looked at last? */
+/* Was the completion queue empty at the last look? */
 static bool all_is_taken(const struct verbs_port *port)
 {
 	return port->at == port->n_wcs && port->n_wcs < VERBS_BATCH;
@@ -155,14 +155,15 @@ RIPC__RARE void ripc__verbs_qp_revive(struct verbs_port *port)
 /* ---- pair -------------------------------------------------------------------------------- */
 
 /*
- * Reliable queue pairs: made, connected and destroyed on helper threads, as the kernel may look for
- * the neighbour meanwhile. One that has failed is destroyed, never repaired. The client's end may
- * not be reached by anybody; through the server's the client reaches what was opened for it.
+ * Reliable queue pairs: made, connected and destroyed on helper threads, because the kernel may
+ * resolve the neighbour meanwhile. A failed one is destroyed, never repaired. No partner can
+ * reach our memory through the client's end; through the server's end the client reaches the
+ * memory that was opened for it.
  */
 
 /*
- * A partner that is silent for so long is dead: 67 ms (4.096 us << 14) and 7 repetitions, which
- * devices may stretch fourfold (IBA 9.7.6.1.3): 0.5 to 2 s.
+ * A partner that does not respond for this long is dead: 67 ms (4.096 us << 14) and 7
+ * repetitions, which devices may stretch fourfold (IBA 9.7.6.1.3): 0.5 to 2 s.
  */
 #define TIMEOUT       14
 #define RETRIES       7
@@ -329,7 +330,7 @@ void ripc__verbs_pair_break(struct verbs_pair *pair)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
 
-	(void)ibv_modify_qp(pair->qp, &attr, IBV_QP_STATE); /* if this fails, the queue pair is
-	                                                       destroyed in a while */
+	(void)ibv_modify_qp(pair->qp, &attr, IBV_QP_STATE); /* on failure it is destroyed in a
+	                                                       while */
 	pair->state = VERBS_FLUSHING;
 }

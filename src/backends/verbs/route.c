@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Partners as core knows them. A route is a way (route.c) that several routes share, and a number
- * at its end; what is lent to a partner or read from it goes by a link (link.c).
+ * Partners as core knows them. A route is a path that several routes share, and a number at its
+ * end; memory is lent and read by a link (link.c).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -15,22 +15,22 @@
 /* ---- path -------------------------------------------------------------------------------- */
 
 /*
- * Ways to other hosts. A way is an address handle; making one over Ethernet has the kernel look for
- * the neighbour, which takes a second if it is silent, so a helper thread does it. A way serves all
- * partners of its host and is kept for a while after the last one, so that answers to strangers
- * need none to be made.
+ * Paths to other hosts. A path is an address handle. Making one over Ethernet has the kernel
+ * resolve the neighbour, which takes a second if that does not respond: a helper thread does it.
+ * A path serves all partners of its host and is kept for a while after the last one: answers to
+ * strangers then need no new one.
  *
- * A handle has the neighbour's hardware address as of its making. If that changes (another network
- * card, a router that takes over) what is sent goes nowhere. So a way that is in use is looked for
- * again when there is a sign of that: a route to it is opened anew, somebody there does not answer;
- * and now and then. Meanwhile the old handle is used; it goes when no send by it is under way.
+ * A handle has the neighbour's hardware address of its making. If that changes (another network
+ * card, a router that takes over), datagrams are lost. A path in use is therefore resolved again
+ * at a sign of that (a route to it is opened anew, a partner there does not answer), and now and
+ * then. Meanwhile the old handle is used, and destroyed when no send by it is under way.
  */
 
-#define FRESH_US   5000000u /* an unused way that is older is looked for again: hosts move */
-#define AGAIN_US   1000000u /* after one was not found */
-#define OLD_US     60000000u /* one in use is looked for again */
-#define PENDING    64u      /* ways being looked for at once; whoever floods us waits */
-#define KEPT       256u     /* ways that nobody uses at present */
+#define FRESH_US   5000000u /* an older unused path is resolved again: hosts move */
+#define AGAIN_US   1000000u /* after a failure */
+#define OLD_US     60000000u /* a path in use is resolved again */
+#define PENDING    64u      /* paths being resolved at once; more have to wait */
+#define KEPT       256u     /* unused paths */
 
 /* ---- ways -------------------------------------------------------------------------------- */
 
@@ -63,7 +63,7 @@ static bool is_sending(const struct verbs_path *path)
 	return path->ah && is_under_way(path->port, path->sent);
 }
 
-/* False: the old handle may still be looked at. */
+/* Destroys the old handle. False: the device may still look at it. */
 static bool drop_old(struct verbs_path *path)
 {
 	if (path->old_ah && is_under_way(path->port, path->old_sent))
@@ -87,7 +87,7 @@ static void path_free(struct verbs_path *path)
 	free(path);
 }
 
-/* If our own address has changed meanwhile, the way is looked for once more. */
+/* If our own address has changed meanwhile, the path is resolved once more. */
 static void set_since(struct verbs_path *path)
 {
 	bool has_moved = path->job_attr.grh.sgid_index != path->attr.grh.sgid_index;
@@ -95,7 +95,7 @@ static void set_since(struct verbs_path *path)
 	path->since_us = has_moved ? 0 : ripc__rdma_now_us();
 }
 
-/* Everybody who waited is told. */
+/* Reports the result to all routes that waited. */
 static void path_resolved(struct verbs_path *path)
 {
 	path->busy = false;
@@ -106,7 +106,7 @@ static void path_resolved(struct verbs_path *path)
 	ripc__verbs_parked_send(path);
 }
 
-/* The new handle is used from now on; if there is none, the old one. */
+/* Uses the new handle from now on; if there is none, the old one. */
 static void path_renewed(struct verbs_path *path)
 {
 	path->renewing = false;
@@ -116,7 +116,7 @@ static void path_renewed(struct verbs_path *path)
 	path->old_ah = path->ah;
 	path->old_sent = path->sent;
 	path->ah = path->job_ah;
-	/* The next send tells that those by the old one have ended. */
+	/* The next send's completion shows that those by the old one have ended. */
 	path->port->sends.unsignalled = VERBS_SIGNALLED - 1;
 }
 
@@ -135,7 +135,7 @@ static void path_done(void *owner, struct ripc__rdma_job *job)
 		path_renew(path);
 }
 
-/* The way to many has no neighbour: its hardware address follows from its GID. */
+/* A multicast path has no neighbour: its hardware address follows from its GID. */
 static bool is_many(const struct verbs_path *path)
 {
 	return ripc__verbs_is_many(path->attr.grh.dgid.raw);
@@ -157,7 +157,7 @@ static void look_for(struct verbs_path *path)
 	path_done(path->port, &path->job);
 }
 
-/* Looks for the way; there is none, or nobody uses it. */
+/* Resolves the path; there is none, or it is unused. */
 static int path_resolve(struct verbs_path *path)
 {
 	if (path->ah)
@@ -241,7 +241,7 @@ static struct verbs_path *path_new(struct verbs_port *port, const struct verbs_a
 	return path;
 }
 
-/* The ways that were not used for the longest time go, if there are many. */
+/* If there are many paths, frees those that were not used for the longest time. */
 static void paths_trim(struct verbs_port *port)
 {
 	list_for_each_safe(node, &port->paths) {
@@ -336,7 +336,7 @@ int ripc__verbs_port_addr(void *state, uint8_t blob[RIPC_ADDR_MAX])
 	return VERBS_ADDR_LEN;
 }
 
-/* The networks that GIDs of these kinds belong to are not joined. */
+/* Different kinds of GIDs belong to networks that are not joined. */
 static bool can_reach(const struct verbs_addr *self, const struct verbs_addr *other)
 {
 	return self->kind == other->kind && (self->kind != RIPC__RDMA_ROCE_V2 ||
@@ -350,7 +350,7 @@ int ripc__verbs_addr_choose(void *state, const uint8_t *blob, size_t len, const 
 	struct verbs_addr own;
 	int error = ripc__verbs_addr_decode(blob, len, &own);
 
-	(void)host; /* GIDs say where they are */
+	(void)host; /* GIDs are addresses */
 	if (error)
 		return error;
 	if (!can_reach(&port->self, &own))
@@ -416,7 +416,7 @@ void ripc__verbs_where(void *port, const void *peer, struct ripc__where *where)
 	where->reader = 0;
 }
 
-/* The MTU may differ: a route knows the less of both. */
+/* The MTU may differ: a route has the lesser of both. */
 bool ripc__verbs_peer_matches(void *state, const void *peer_state, const struct ripc__addr *from)
 {
 	const struct verbs_peer *peer = peer_state;
@@ -476,7 +476,7 @@ int ripc__verbs_mem_open(void *state, void *peer, void *mem, size_t len, bool wr
 		ripc__rdma_key_open(&port->dev.keys, link->space, &range, writable, key);
 }
 
-/* Nothing follows, however it is closed: the device is done with it. */
+/* No event follows, however the key is closed: the device is done with the memory. */
 int ripc__verbs_mem_close(void *state, const struct ripc__key *key, enum ripc__closing how,
 		uint64_t cookie)
 {

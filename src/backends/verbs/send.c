@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sending datagrams. Each is copied into a registered buffer, so that the caller's bytes are free
- * and any number of pieces is one; short ones then go inline, and the device need not fetch them. A
- * list of work requests is posted at once. One in VERBS_SIGNALLED tells of its end, and with it of
- * all before: no more than VERBS_SENDS are ever posted and not known to have ended, so neither the
- * queue nor its completion queue, which is only looked at from here, can overflow.
+ * Sending datagrams. Each is copied into a registered buffer: the caller's bytes are then free,
+ * and any number of pieces is one. Short ones are sent inline, and the device need not fetch
+ * them. A list of work requests is posted at once. One in VERBS_SIGNALLED reports its end, and
+ * thereby that of all before. No more than VERBS_SENDS are ever posted and not known to have
+ * ended, hence neither the queue nor its completion queue, which is only polled here, can
+ * overflow.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -22,8 +23,8 @@
 #include "util/rare.h"
 #include "util/system/cancel.h"
 
-#define PARKED    64u /* datagrams that wait for a way */
-#define FINISH_MS 50 /* in which what was sent last goes out */
+#define PARKED    64u /* datagrams that wait for a path */
+#define FINISH_MS 50 /* time for the last datagrams to leave */
 
 /* Fills in the fields that all work requests share. */
 static void prepare(struct verbs_sends *sends)
@@ -85,7 +86,7 @@ void ripc__verbs_sends_look(struct verbs_port *port)
 	port->rdma->is_lost |= n < 0;
 }
 
-/* How many more may be posted. */
+/* How many more sends may be posted. */
 static uint32_t room(struct verbs_port *port, uint32_t wanted)
 {
 	uint32_t left = VERBS_SENDS - (port->sends.head - port->sends.tail);
@@ -108,7 +109,7 @@ static void list_begin(const struct verbs_port *port, struct list_of_sends *list
 	list->unsignalled = port->sends.unsignalled;
 }
 
-/* Where the next datagram's bytes go. */
+/* The buffer for the next datagram's bytes. */
 static uint8_t *next_bytes(struct verbs_port *port, const struct list_of_sends *list)
 {
 	uint32_t index = (port->sends.head + list->n) % VERBS_SENDS;
@@ -137,8 +138,9 @@ static void add(struct verbs_port *port, struct list_of_sends *list, uint8_t *by
 }
 
 /*
- * Returns how many were posted, or a negative errno. Where the doorbell failed (in a forked child,
- * after setuid, when the device is gone), none of the list is bad, and nothing more can be posted.
+ * Returns how many were posted, or a negative errno. If the doorbell failed (in a forked child,
+ * after setuid, when the device is gone), no request of the list is bad, and no more can be
+ * posted.
  */
 static RIPC__RARE int post_failed(struct verbs_port *port, const struct list_of_sends *list,
 		const struct ibv_send_wr *bad, int error)
@@ -171,7 +173,7 @@ static int post(struct verbs_port *port, const struct list_of_sends *list)
 	return (int)list->n;
 }
 
-/* The device may look the way up until the send has completed. */
+/* The device may look at the address handle until the send has completed. */
 static int post_to(struct verbs_path *path, const struct list_of_sends *list)
 {
 	int posted = post(path->port, list);
@@ -299,7 +301,7 @@ void ripc__verbs_setup_send(struct verbs_link *link, const struct verbs_setup *s
 
 /* ---- the end ----------------------------------------------------------------------------- */
 
-/* A datagram to ourselves that tells that all before it have gone. */
+/* Posts a datagram to ourselves: its arrival shows that all before it have left. */
 static void post_last(struct verbs_port *port)
 {
 	struct verbs_path path = {.port = port};
@@ -341,18 +343,18 @@ void ripc__verbs_sends_finish(struct verbs_port *port)
 /* ---- many -------------------------------------------------------------------------------- */
 
 /*
- * One datagram to many: RoCE v2 over IPv4, to an IPv4 group that follows from the number. It is
- * sent as all datagrams are, from the same queue pair, so that its sender is known as ever. A
- * device takes a datagram only for queue pairs with its Q_Key, and that of the port's own is a
- * secret of its partners: so a second one hears, whose Q_Key all know. It is made when something is
- * to be heard first, with as many buffers as the first one has.
+ * Multicast: RoCE v2 over IPv4, to an IPv4 group that follows from the number. A datagram is
+ * sent as all others are, from the same queue pair, and its sender is known thereby. A device
+ * accepts a datagram only for queue pairs with its Q_Key, and that of the port's own is a secret
+ * of its partners: a second queue pair therefore receives multicast, whose Q_Key all know. It is
+ * made when the first group is joined, with as many buffers as the first one has.
  *
- * Attaching a queue pair to a group is not enough: the kernel drops what comes for a group that no
- * socket has joined (software RoCE, Linux 6.1), and switches learn of members by IGMP. So a socket
- * joins each group, and never receives anything.
+ * Attaching a queue pair to a group is not enough: the kernel drops datagrams for a group that
+ * no socket has joined (software RoCE, Linux 6.1), and switches learn of members by IGMP. A
+ * socket therefore joins each group, and never receives anything.
  *
- * Datagrams of this host, by whatever port or device with this GID, are not taken: whether a
- * device hands them back differs.
+ * Datagrams of this host, by whatever port or device with this GID, are dropped: devices differ
+ * in whether they deliver them.
  */
 
 #define MANY_QPN     0xffffffu   /* every attached queue pair (IBA 10.5.2) */
@@ -369,7 +371,7 @@ static uint32_t ip_of(const uint8_t gid[16])
 	return ip;
 }
 
-/* In network byte order, as the addresses are; 0: not found. */
+/* Finds the mask of our network, in network byte order, like the addresses; 0: not found. */
 static uint32_t find_mask(uint32_t own)
 {
 	struct ifaddrs *all;
@@ -388,7 +390,7 @@ static uint32_t find_mask(uint32_t own)
 	return mask;
 }
 
-/* 0: one datagram of ours to many reaches this partner, and one of the partner's us. */
+/* 0: our multicast reaches this partner, and the partner's reaches us. */
 static int check_partner(struct verbs_port *port, const struct verbs_peer *partner)
 {
 	const uint8_t *gid = partner->path->attr.grh.dgid.raw;
@@ -559,7 +561,10 @@ static void give_up(struct verbs_port *port)
 	host->log(host->arg, RIPC_LOG_WARN, "verbs: multicast datagrams are no longer received");
 }
 
-/* By a new queue pair: whether the groups of an old one outlive its reset is nowhere written. */
+/*
+ * Makes a new queue pair: it is documented nowhere whether the groups of an old one outlive its
+ * reset.
+ */
 void ripc__verbs_many_revive(struct verbs_port *port)
 {
 	struct verbs_many *many = &port->many;

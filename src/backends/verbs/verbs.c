@@ -2,7 +2,7 @@
 /*
  * The verbs backend, InfiniBand and RoCE: its table, its options, its device and its port.
  *
- * Bytes are checked by the network from end to end (the invariant CRC, IBA 7.8), so core adds no
+ * The network checks bytes from end to end (the invariant CRC, IBA 7.8), hence core adds no
  * checksum of its own.
  */
 #include "internal.h"
@@ -56,8 +56,8 @@ static int probe(const struct ripc__host *host, char why[256], char remedy[256])
 }
 
 /*
- * rxe (Linux 6.1, check_ack() in rxe_comp.c) says that a read has succeeded when its answers come
- * out of order, as they do after a link was down: nothing of it need have arrived.
+ * rxe (Linux 6.1, check_ack() in rxe_comp.c) reports the success of a read whose answers arrive
+ * out of order, as after a link was down: no byte of it need have arrived.
  */
 static bool is_dubious(const struct ripc__rdma_device *rdma)
 {
@@ -120,13 +120,13 @@ static void attr_fill(const struct verbs_port *port, struct ripc__attr *attr)
 
 static int open_queues(struct verbs_port *port)
 {
-	uint32_t many = port->dev.receives; /* of the queue pair that hears datagrams to many */
+	uint32_t many = port->dev.receives; /* of the multicast queue pair */
 	uint32_t entries = port->ring.count + RIPC__RDMA_READS + many;
 
 	port->channel = ibv_create_comp_channel(port->rdma->context);
 	if (!port->channel)
 		return -errno;
-	/* Room for whatever can be posted: it never overflows. */
+	/* Room for all requests that can be posted: the queue never overflows. */
 	port->cq = ibv_create_cq(port->rdma->context, (int)entries, NULL, port->channel, 0);
 	if (!port->cq) {
 		ibv_destroy_comp_channel(port->channel);
