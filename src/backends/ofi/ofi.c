@@ -223,7 +223,7 @@ int ripc__ofi_send(void *state, void *peer_state, const struct ripc__tx *tx, uin
 	for (taken = 0; taken < n && tx[taken].len <= port->dev.datagram_max; taken++) {
 		if (!ripc__ofi_has_room(port, link))
 			ripc__ofi_progress(port);
-		/* This may have shown that the partner is gone, with its entry. */
+		/* Progress may have shown that the partner is gone, with its entry. */
 		if (port->is_lost || peer->resets != link->resets ||
 				!ripc__ofi_has_room(port, link) ||
 				ripc__ofi_send_one(port, link, &tx[taken]))

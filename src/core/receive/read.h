@@ -88,7 +88,7 @@ void ripc__readings_free(struct ripc_context *ctx);
 /* The messages that a context receives. */
 struct receives {
 	struct list granted, ungranted;
-	struct incoming *arriving; /* whose bytes were found last in this look; or NULL */
+	struct incoming *arriving; /* the last with bytes in this look; or NULL */
 	struct list readings, lingering; /* readings with more to ask for; readings given up */
 	struct moves reads;        /* in progress */
 	uint32_t picks;
