@@ -2,8 +2,9 @@
 /*
  * The bytes of the rdmacm backend: address blobs, the private data of connection requests and
  * their answers, and the preamble of every message (docs/protocol.md). All of it comes from
- * outside and is checked here. Each has a checksum of its own, as iWARP's may be switched off and
- * what is said here decides how much may be sent. A preamble's is also that of what follows it.
+ * outside and is checked here. Each has a checksum of its own, because iWARP's may be switched
+ * off and these bytes decide how much may be sent. A preamble's checksum also covers the bytes
+ * behind it.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -16,7 +17,7 @@
 #include "util/hash/crc32c.h"
 
 #define MAGIC      0x43504952u /* "RIPC" */
-#define WINDOW_MAX 0xffffu     /* messages; whoever says more is garbled */
+#define WINDOW_MAX 0xffffu     /* messages; a larger number is garbled */
 
 static const uint8_t mapped[12] = {[10] = 0xff, 0xff};
 
@@ -27,7 +28,7 @@ bool ripc__rdmacm_is_v4(const uint8_t ip[16])
 	return memcmp(ip, mapped, sizeof(mapped)) == 0;
 }
 
-/* Can it be the address of one host, without saying through which interface? */
+/* Can it be the address of one host, without naming an interface? */
 static bool is_host(const uint8_t ip[16])
 {
 	static const uint8_t zeros[16];
@@ -150,7 +151,7 @@ int ripc__rdmacm_hello_decode(const uint8_t *bytes, size_t len, struct rdmacm_he
 {
 	struct rdmacm_hello read;
 
-	/* Some networks fill up what they carry with zeros. */
+	/* Some networks pad private data with zeros. */
 	if (len < RDMACM_HELLO_LEN || get32(bytes) != MAGIC || bytes[4] != RDMACM_VERSION ||
 			bytes[7] || get32(bytes + 52) != ripc__crc32c(0, bytes, 52))
 		return -EBADMSG;

@@ -25,10 +25,10 @@
 #include "internal.h"
 
 #define RESOLVE_MS    1500
-#define CONNECT_US    3000000u /* from the beginning to where it is ready */
-#define NUDGE_US      20000u   /* until who asked has heard something */
-#define CLOSE_US      1000000u /* in which both ends say BYE */
-#define FLUSH_US      500000u  /* in which a broken connection gives everything back */
+#define CONNECT_US    3000000u /* from the beginning to the state READY */
+#define NUDGE_US      20000u   /* until the requester has received a message */
+#define CLOSE_US      1000000u /* time for both ends to send BYE */
+#define FLUSH_US      500000u  /* time for a broken connection to flush */
 #define INLINE_WISHED 256u
 #define RETRIES       7
 
@@ -77,10 +77,10 @@ static void build_run(struct ripc__rdma_job *job)
 
 	conn->job_error = create_qp(conn, INLINE_WISHED);
 	if (conn->job_error == -EINVAL)
-		conn->job_error = create_qp(conn, 0); /* some refuse what they cannot give */
+		conn->job_error = create_qp(conn, 0); /* some refuse instead of offering less */
 }
 
-/* iWARP in software connects by TCP in there: to a host that is off that takes two minutes. */
+/* iWARP in software connects by TCP in this call: to a host that is off that takes two minutes. */
 static int connect_call(void *arg)
 {
 	struct rdmacm_conn *conn = arg;
@@ -162,7 +162,7 @@ static void conn_free(struct rdmacm_conn *conn)
 	ripc__rdma_space_put(conn->space);
 	port->n_conns--;
 	port->n_unready--;
-	port->look = true; /* there is room, and the link that left it may be of no use */
+	port->look = true; /* there is room, and the link that left it may be useless */
 	free(conn);
 	ripc__rdmacm_fences_check(port);
 	if (!link)
@@ -212,7 +212,7 @@ static void rdmacm_conn_disconnect(struct rdmacm_conn *conn)
 	submit(conn, break_run, break_done);
 }
 
-/* From here on nobody reaches anything by it. */
+/* No memory can be reached through the connection any more. */
 static void spoil_done(void *owner, struct ripc__rdma_job *job)
 {
 	struct rdmacm_conn *conn = conn_of(job);
@@ -238,7 +238,7 @@ void ripc__rdmacm_conn_break(struct rdmacm_conn *conn, int error)
 		ripc__rdma_flow_fail(flow_of(conn));
 	if (conn->state == RDMACM_READY || conn->state == RDMACM_CLOSING)
 		conn->state = RDMACM_CLOSING; /* nothing is sent any more */
-	/* While TCP repeats its SYN more and more rarely the partner may come back. */
+	/* While TCP repeats its SYN ever more rarely, the partner may come back. */
 	if (conn->busy && conn->asked && error == -ETIMEDOUT)
 		ripc__rdma_worker_leave(conn->port->worker, &conn->job);
 	if (conn->busy || conn->port->closing)
@@ -253,7 +253,7 @@ void ripc__rdmacm_conn_break(struct rdmacm_conn *conn, int error)
 		rdmacm_conn_disconnect(conn);
 }
 
-/* After a job: it goes on, unless something went wrong meanwhile. */
+/* Does the connection go on after a job? Not if anything failed meanwhile. */
 static bool goes_on(struct rdmacm_conn *conn, const struct ripc__rdma_job *job)
 {
 	int error = conn->unwanted ? conn->error : conn->job_error;
@@ -285,7 +285,10 @@ static void prepare_hello(struct rdmacm_conn *conn)
 
 static void connect_done(void *owner, struct ripc__rdma_job *job);
 
-/* A request may hold its thread for minutes: one is left for what the living need. */
+/*
+ * A request may hold its thread for minutes: one thread stays free for connections to live
+ * partners.
+ */
 static void connect_begin(struct rdmacm_conn *conn)
 {
 	struct rdmacm_port *port = conn->port;
@@ -379,7 +382,10 @@ err_free:
 	return error;
 }
 
-/* An attempt that was given up takes a connection, perhaps a helper thread: one is enough. */
+/*
+ * Does an attempt to this partner that was given up still take a connection, perhaps a helper
+ * thread? One is enough.
+ */
 static bool is_stuck(const struct rdmacm_port *port, const struct rdmacm_addr *remote)
 {
 	uint64_t now_us = ripc__rdma_now_us();
@@ -428,7 +434,7 @@ int ripc__rdmacm_conn_ask(struct rdmacm_link *link)
 	return 0;
 }
 
-/* Is it at the device, and the port of it, that we have opened? */
+/* Does the identifier belong to the device and port that we have opened? */
 static bool rdmacm_is_our_device(const struct ripc__rdma_device *rdma, const struct rdma_cm_id *id)
 {
 	return id->verbs && id->port_num == rdma->port &&
@@ -436,7 +442,7 @@ static bool rdmacm_is_our_device(const struct ripc__rdma_device *rdma, const str
 			ibv_get_device_name(rdma->context->device)) == 0;
 }
 
-/* Client: the first part of the way is found, or all of it. */
+/* Client: the first part of the route is resolved, or all of it. */
 static void rdmacm_conn_resolved(struct rdmacm_conn *conn, enum rdma_cm_event_type what)
 {
 	if (conn->state != RDMACM_RESOLVING || conn->unwanted)
@@ -452,7 +458,7 @@ static void rdmacm_conn_resolved(struct rdmacm_conn *conn, enum rdma_cm_event_ty
 	}
 }
 
-/* Makes a connection of a request, which becomes the link's; then id is the connection's. */
+/* Makes a connection from a request for the link; id then belongs to the connection. */
 static int rdmacm_conn_accept(struct rdmacm_link *link, struct rdma_cm_id *id,
 		const struct rdmacm_hello *hello)
 {
@@ -504,7 +510,7 @@ void ripc__rdmacm_conn_ready(struct rdmacm_conn *conn)
 	conn->port->n_unready--;
 	conn->port->reads.guarded = ripc__rdmacm_is_guarded(conn->port);
 	link->last = conn->nonce;
-	/* On iWARP the server may not send before it has heard of the client. */
+	/* On iWARP the server may not send before it has received from the client. */
 	if (!conn->is_server && !say(conn, RDMACM_CREDIT)) {
 		ripc__rdmacm_conn_break(conn, -ECONNRESET);
 		return;
@@ -539,7 +545,7 @@ void ripc__rdmacm_conn_close(struct rdmacm_conn *conn)
 	conn->state = RDMACM_CLOSING;
 	conn->port->n_unready++;
 	if (flow_of(conn))
-		ripc__rdma_flow_fail(flow_of(conn)); /* reads go by the next one */
+		ripc__rdma_flow_fail(flow_of(conn)); /* reads use the next connection */
 	set_due(conn, CLOSE_US);
 }
 
@@ -548,18 +554,18 @@ void ripc__rdmacm_conn_check(struct rdmacm_conn *conn)
 	struct ripc__rdma_flow *flow = flow_of(conn);
 
 	if (conn->bye_came && conn->state == RDMACM_READY && flow && flow->n_posted) {
-		ripc__rdma_flow_fail(flow); /* over UDP they may have been told of since */
+		ripc__rdma_flow_fail(flow); /* over UDP, core may have been notified since */
 		return;
 	}
 	if (conn->bye_came && conn->state == RDMACM_READY)
 		ripc__rdmacm_conn_close(conn);
 	if (conn->bye_came && conn->state == RDMACM_READY)
-		ripc__rdmacm_conn_break(conn, 0); /* there is no credit for ours */
+		ripc__rdmacm_conn_break(conn, 0); /* no credit for our BYE */
 	if (conn->state == RDMACM_CLOSING && !conn->unwanted && conn->bye_came && conn->bye_gone)
 		ripc__rdmacm_conn_break(conn, 0);
 }
 
-/* The helper threads have ended: all at once, by the caller. */
+/* The helper threads have ended: the caller ends all connections at once. */
 void ripc__rdmacm_conns_close(struct rdmacm_port *port)
 {
 	while (!list_empty(&port->conns)) {
@@ -578,19 +584,20 @@ void ripc__rdmacm_conns_close(struct rdmacm_port *port)
 /*
  * Requests for a connection: which are accepted.
  *
- * Design notes. Both ends may ask each other at once. Then the request wins that gives the number
- * of the last connection; if both do or none does, that of the end whose address comes first. That
- * end refuses the other's request (glare), and the other one drops its own when it sees the
- * winner's. The end that is refused waits, and asks again if nothing has come. A request that meets
- * a connection that stands is glare, too, unless it names that connection's number: then the other
- * end knew it and has lost it. So a stranger that does not know that number cannot end a
- * connection. Nor can it become the partner whose connection has ended: while routes lead there or
- * it may read memory, a request that names another number is refused, and the partner is asked
- * instead, at its address. An end that is refused so forgets the number, so that two ends that know
- * different numbers come together.
+ * Design notes. Both ends may send requests at once. Then the request wins that gives the number
+ * of the last connection; if both do or none does, that of the end whose address is lower. That
+ * end refuses the other's request (glare), and the other end drops its own when it sees the
+ * winner's. The refused end waits, and sends its request again if none has arrived. A request
+ * that meets a standing connection is glare, too, unless it names that connection's number: then
+ * the other end knew the connection and has lost it. A stranger that does not know that number
+ * can therefore not end a connection. Nor can a stranger take the place of a partner whose
+ * connection has ended: while routes lead there or it may read memory, a request that names
+ * another number is refused, and we send a request to the partner's address instead. An end that
+ * is refused in this way forgets the number: two ends that know different numbers thus find
+ * together.
  */
 
-/* Decodes a request. Its sender must ask from the host where it listens. */
+/* Decodes a request. Its sender must send it from the host where it listens. */
 static int read_request(const struct rdma_cm_event *event, struct rdmacm_hello *hello)
 {
 	struct rdmacm_addr from;
@@ -605,14 +612,17 @@ static int read_request(const struct rdma_cm_event *event, struct rdmacm_hello *
 	return error;
 }
 
-/* Somebody else at the partner's host may ask, while there is something to take from it. */
+/*
+ * Does the request lack the number, while routes or memory depend on it? It may be of another
+ * process at the partner's host.
+ */
 static bool is_unknown(const struct rdmacm_link *link, const struct rdmacm_hello *hello)
 {
 	return (link->n_routes || (link->space && link->space->n_keys)) && link->last &&
 		hello->last != link->last;
 }
 
-/* Our own end of a connection to ourselves: nobody else can know its number. */
+/* Is it our own end of a connection to ourselves? No other end can know its number. */
 static bool is_own(struct rdmacm_port *port, const struct rdmacm_hello *hello)
 {
 	struct rdmacm_link *link;
@@ -673,7 +683,7 @@ static void refuse(struct rdmacm_port *port, struct rdma_cm_id *id, uint8_t reas
 	(void)rdma_reject(id, bytes, sizeof(bytes));
 }
 
-/* False: it was refused, and its identifier is the caller's. */
+/* False: the request was refused, and its identifier is the caller's. */
 static bool rdmacm_request_came(struct rdmacm_port *port, const struct rdma_cm_event *event)
 {
 	struct rdmacm_hello hello;
@@ -681,7 +691,7 @@ static bool rdmacm_request_came(struct rdmacm_port *port, const struct rdma_cm_e
 	uint8_t reason;
 	bool is_mirror;
 
-	port->look = true; /* a link that is made for it may be of no use */
+	port->look = true; /* a link that is made for it may be useless */
 	if (port->closing || port->rdma->is_lost || read_request(event, &hello) ||
 			hello.addr.by_udp != port->self.by_udp ||
 			!rdmacm_is_our_device(port->rdma, event->id)) {
@@ -715,7 +725,7 @@ static bool rdmacm_request_came(struct rdmacm_port *port, const struct rdma_cm_e
 #define FLUSH_LOOK_US 2000u
 #define STALL_US      4000000u /* without the end of a read: the other host is gone */
 #define STALL_LOOK_US 1000000u
-#define EVENTS_MOST   32u     /* taken at once, as the other ends make more */
+#define EVENTS_MOST   32u     /* taken at once, because the other ends make more */
 
 /* ---- events ------------------------------------------------------------------------------ */
 
@@ -784,11 +794,11 @@ static void obey(struct rdmacm_conn *conn, const struct rdma_cm_event *event)
 		disconnected(conn);
 		break;
 	default:
-		break; /* says nothing that matters */
+		break; /* no information that matters */
 	}
 }
 
-/* The kernel has no more to say to a request: its end waits for nothing. */
+/* Is it the kernel's last event of a request? Then its end waits for nothing. */
 static bool is_answer(enum rdma_cm_event_type what)
 {
 	return what == RDMA_CM_EVENT_ESTABLISHED || what == RDMA_CM_EVENT_REJECTED ||
@@ -845,7 +855,10 @@ static void take_request(struct rdmacm_port *port, const struct rdma_cm_event *e
 		ripc__rdma_guard_end(&before);
 }
 
-/* Acknowledged before anything is done: an identifier cannot be destroyed before that. */
+/*
+ * Events are acknowledged before they are handled: an identifier cannot be destroyed before
+ * that.
+ */
 bool ripc__rdmacm_events(struct rdmacm_port *port)
 {
 	struct rdma_cm_event *event;
@@ -877,7 +890,7 @@ static bool is_flushed(struct rdmacm_conn *conn, uint64_t now_us)
 		conn->link->flow.n_posted == 0);
 }
 
-/* Reads must end, also if the other host has vanished. */
+/* Reads must end, even if the other host has vanished. */
 static void watch_reads(struct rdmacm_conn *conn, uint64_t now_us)
 {
 	if (!conn->link || conn->link->flow.n_posted == 0) {
@@ -930,7 +943,7 @@ static void conn_run(struct rdmacm_conn *conn, uint64_t now_us)
 		break;
 	case RDMACM_BREAKING:
 	case RDMACM_DESTROYING:
-		break; /* a helper thread is at it */
+		break; /* a helper thread works on it */
 	default:
 		if (conn->unwanted)
 			break;

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory that partners may read or write, and how it is taken back.
+ * Memory that partners may read or write, and how it is closed.
  *
- * Design notes. iWARP in software (siw) looks at a registration when it begins to send what a read
- * asks for, and when it begins to place what a packet brings; it does not stop when that is
- * deregistered meanwhile. A partner that has said that it is done has read or written all, so there
- * is nothing to wait for. With one that has not, an echo goes to and fro once the memory is
- * deregistered: a read of no bytes. The echo leaves behind what was being sent, and comes back
- * behind what was being placed, as a connection is one stream each way; the partner's program has
- * no part in it. When it is back nothing that began before is under way, and nothing can have begun
- * since. If it is not back in ECHO_US, or the connection is not such that one can be sent, the
- * connection is broken off, and the memory is the application's when the queue pair is gone; what
- * has been handed to TCP by then still goes out. The same is done if a device fails to deregister.
+ * Design notes. iWARP in software (siw) looks at a registration when it begins to send the bytes
+ * of a read, and when it begins to place the bytes of a packet; it does not stop when the memory
+ * is deregistered meanwhile. A partner that has reported its end has read or written all, and
+ * there is nothing to wait for. For any other partner, an echo is sent once the memory is
+ * deregistered: a read of no bytes. The echo is sent behind the bytes that were being sent, and
+ * returns behind those that were being placed, because a connection is one stream each way; the
+ * partner's program has no part in it. When the echo is back, no operation that began before is
+ * under way, and none can have begun since. If it is not back in ECHO_US, or the connection
+ * cannot carry one, the connection is broken, and the memory is the application's when the queue
+ * pair is gone; bytes that TCP already has are still sent. The same is done if a device fails to
+ * deregister.
  *
- * One echo at a time is enough for a connection: fences that are put up while it is under way wait
- * for the next one. Closing must not fail for want of memory, so each key has a fence from its
- * beginning.
+ * One echo at a time is enough for a connection: fences that begin while it is under way wait
+ * for the next one. Closing must not fail for want of memory, hence each key has a fence from
+ * its beginning.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -86,7 +87,7 @@ RIPC__RARE uint32_t ripc__rdmacm_fences_take(struct rdmacm_port *port, struct ri
 
 /* ---- echoes ------------------------------------------------------------------------------ */
 
-/* Nothing is read, so neither end's memory matters. 0 or a negative errno. */
+/* Posts a read of no bytes: neither end's memory matters. 0 or a negative errno. */
 static int echo_post(struct rdmacm_conn *conn)
 {
 	struct ibv_sge piece = {.addr = (uintptr_t)ripc__buffers_at(conn->buffers, 0)->data,
@@ -102,7 +103,7 @@ static int echo_post(struct rdmacm_conn *conn)
 	return -ripc__rdma_post(conn->id->qp, conn->port->reads.guarded, &wr, &bad);
 }
 
-/* Sends one, or breaks the connection: either way it holds up nothing for long. */
+/* Sends an echo, or breaks the connection: either way the fences do not wait for long. */
 static void echo_send(struct rdmacm_conn *conn)
 {
 	if (conn->echoing)
@@ -148,14 +149,17 @@ bool ripc__rdmacm_echo_is_late(const struct rdmacm_conn *conn, uint64_t now_us)
 
 /* ---- fences ------------------------------------------------------------------------------ */
 
-/* May the other end be at it? One that is still being made cannot have begun to. */
+/*
+ * May the other end be reading or writing? Through a connection that is still being made it
+ * cannot have begun.
+ */
 static bool may_reach(const struct rdmacm_conn *conn)
 {
 	return conn->state >= RDMACM_ACCEPTING ||
 		(conn->state == RDMACM_CONNECTING && !conn->busy && !conn->waits);
 }
 
-/* Sees to it that all connections by which this space can be reached pass the fence. */
+/* Makes all connections by which this space can be reached pass the fence. */
 static int fence_off(struct rdmacm_port *port, const struct ripc__rdma_space *space,
 		struct rdmacm_fence *fence, bool is_closed)
 {

@@ -14,7 +14,7 @@
 
 /* ---- addr -------------------------------------------------------------------------------- */
 
-/* Addresses, and what is said with a request and before a message: bytes from outside. */
+/* Addresses, private data of requests, and preambles of messages: bytes from outside. */
 
 #define RDMACM_VERSION     1
 #define RDMACM_ADDR_LEN    20
@@ -23,26 +23,26 @@
 #define RDMACM_BUFFER      4096u /* bytes of a message with its preamble */
 #define RDMACM_RESERVE     2u    /* of a window, only for messages without a datagram */
 
-/* Where a partner listens; and over UDP, at the same number. */
+/* The address where a partner listens; and over UDP, at the same number. */
 struct rdmacm_addr {
 	uint8_t ip[16];
 	uint16_t port;
-	bool by_udp; /* datagrams go over UDP */
+	bool by_udp; /* datagrams are sent over UDP */
 };
 
 enum rdmacm_hello_type { RDMACM_REQUEST = 1, RDMACM_ACCEPT, RDMACM_REFUSE };
 /* Why a request is refused. */
 enum rdmacm_reason {
 	RDMACM_GLARE = 1, /* mine is under way, or I am connected to you already */
-	RDMACM_BUSY,      /* come again in a while */
+	RDMACM_BUSY,      /* request again in a while */
 	RDMACM_UNKNOWN,   /* your last connection is not the last that I know of; I request one */
 };
 
 /* The private data of a request and its answer. */
 struct rdmacm_hello {
 	uint8_t type, reason;
-	uint64_t nonce;  /* of this connection, drawn by who asks for it */
-	uint64_t last;   /* of the last one that who asks knows */
+	uint64_t nonce;  /* of this connection, drawn by the requester */
+	uint64_t last;   /* of the last one that the requester knows */
 	uint32_t window; /* messages that the other end may send at first */
 	uint32_t buffer; /* bytes of the longest of them */
 	struct rdmacm_addr addr;
@@ -50,20 +50,20 @@ struct rdmacm_hello {
 
 enum rdmacm_message {
 	RDMACM_DATAGRAM = 1, /* a datagram follows */
-	RDMACM_CREDIT,       /* nothing does */
+	RDMACM_CREDIT,       /* no datagram follows */
 	RDMACM_BYE,          /* the last message on this connection */
 };
 
 /* Before every message. */
 struct rdmacm_preamble {
 	uint32_t type;
-	uint32_t received; /* messages that have come from the other end so far, modulo 2^32 */
+	uint32_t received; /* messages that have arrived from the other end so far, modulo 2^32 */
 	uint32_t limit;    /* messages that it may send, counted from the first one */
 };
 
 bool ripc__rdmacm_is_v4(const uint8_t ip[16]);
 void ripc__rdmacm_addr_encode(const struct rdmacm_addr *addr, uint8_t blob[RDMACM_ADDR_LEN]);
-/* -EBADMSG: it is none. */
+/* -EBADMSG: no valid address. */
 int ripc__rdmacm_addr_decode(const uint8_t *blob, size_t len, struct rdmacm_addr *addr);
 void ripc__rdmacm_addr_fill(const struct rdmacm_addr *own, struct ripc__addr *addr);
 void ripc__rdmacm_addr_text(const struct ripc__addr *addr, char text[64]);
@@ -75,10 +75,10 @@ void ripc__rdmacm_to_socket(const struct rdmacm_addr *addr, struct sockaddr_stor
 int ripc__rdmacm_from_socket(const struct sockaddr *name, struct rdmacm_addr *addr);
 void ripc__rdmacm_hello_encode(const struct rdmacm_hello *hello, uint8_t bytes[RDMACM_HELLO_LEN]);
 int ripc__rdmacm_hello_decode(const uint8_t *bytes, size_t len, struct rdmacm_hello *hello);
-/* For a message of len bytes with its preamble: what follows that is there already. */
+/* For a message of len bytes with its preamble, which is encoded last. */
 void ripc__rdmacm_preamble_encode(const struct rdmacm_preamble *preamble, uint8_t *bytes,
 		size_t len);
-/* -EBADMSG: it is none, or the message was altered. */
+/* -EBADMSG: no preamble, or the message was altered. */
 int ripc__rdmacm_preamble_decode(const uint8_t *bytes, size_t len,
 		struct rdmacm_preamble *preamble);
 
@@ -108,14 +108,14 @@ int ripc__rdmacm_preamble_decode(const uint8_t *bytes, size_t len,
 struct rdmacm_device {
 	struct ripc__rdma_device rdma;
 	struct ripc__rdma_keys keys;
-	struct rdmacm_addr self;    /* its port: to listen on; 0: any */
+	struct rdmacm_addr self;    /* its port is listened on; 0: any */
 	struct rdma_event_channel *channel;
 	struct rdma_cm_id *id;      /* bound to the device, which it keeps open */
 	uint32_t connections, receives;
-	bool is_late;               /* goes on with what it is moving when memory is closed */
+	bool is_late;               /* goes on moving bytes when memory is closed */
 };
 
-/* A datagram that has come and was not handed over. */
+/* A datagram that has arrived and was not returned yet. */
 struct rdmacm_arrival {
 	uint64_t wr_id;
 	uint32_t len;
@@ -147,15 +147,16 @@ struct rdmacm_port {
 	uint64_t counter;
 	struct ripc__sleeper sleeper;
 	uint64_t due_us;           /* when links must be looked at; UINT64_MAX: never */
-	bool armed;                /* the next completion is told by the channel */
+	bool armed;                /* the channel reports the next completion */
 	bool closing;
-	bool look;                 /* at the connections, as soon as possible */
+	bool look;                 /* look at the connections, as soon as possible */
 	uint8_t greedy[16];        /* the host that has enough */
 	uint32_t unacked;          /* events of the completion channel */
 	uint32_t polls, uses;
-	uint32_t n_conns;          /* that have a queue pair, or will */
+	uint32_t n_conns;          /* with a queue pair, now or soon */
 	uint32_t n_unready;        /* of them */
-	uint32_t n_refused;        /* requests, for want of room, since room was last made; */
+	uint32_t n_refused;        /* requests refused for want of room, since room was last
+	                              made; */
 	uint32_t n_refused_host;   /* and because their host has enough */
 	uint32_t n_asking;         /* requests that hold a helper thread */
 	uint32_t taken;            /* completions so far, modulo 2^32 */
@@ -169,7 +170,7 @@ struct rdmacm_port {
 	struct list spare, fences, fenced; /* struct rdmacm_fence: unused, one for each key that
 	                              is open; waiting; to be polled */
 	uint64_t n_fences;         /* fences so far */
-	uint32_t opening;          /* the last number given to one */
+	uint32_t opening;          /* the last number of an opening */
 	uint32_t at, n_arrivals;
 	struct rdmacm_arrival arrivals[RDMACM_BATCH];
 	struct ripc__addr from[RIPC_EVENTS_MAX]; /* of the last poll's events */
@@ -197,15 +198,16 @@ struct rdmacm_link {
 	struct ripc__rdma_flow flow;
 	uint64_t last;             /* the nonce of the last connection */
 	uint64_t hold_us;          /* no attempt before */
-	uint64_t begun_us;         /* when the attempt began that, */
-	uint64_t until_us;         /* by then, must have succeeded; 0: there is none */
-	uint32_t again_us;         /* how long it waited last; 0: not, or the next one was of use */
-	uint64_t idle_us;          /* since when nobody uses it */
-	uint32_t idle_uses;        /* of its connection, then */
+	uint64_t begun_us;         /* when the attempt began, which */
+	uint64_t until_us;         /* must have succeeded by then; 0: no attempt */
+	uint32_t again_us;         /* last retry delay; 0: no retry pending, or the last attempt
+	                              succeeded */
+	uint64_t idle_us;          /* since when it is unused */
+	uint32_t idle_uses;        /* its connection's uses, then */
 	int error;                 /* why it is on hold */
 	bool missed;               /* a datagram was not taken for want of a connection */
 	uint32_t n_failed;         /* attempts over UDP, since there was a connection */
-	uint32_t n_routes;         /* over UDP only those that have lent memory, or read */
+	uint32_t n_routes;         /* over UDP only routes with memory, or reads */
 	uint32_t resets;           /* how often it has failed */
 };
 
@@ -224,40 +226,40 @@ void ripc__rdmacm_link_lost(struct rdmacm_link *link, enum rdmacm_was was, int s
 bool ripc__rdmacm_link_is_held(const struct rdmacm_link *link);
 /* Makes its protection domain if there is none. */
 int ripc__rdmacm_link_space(struct rdmacm_link *link);
-/* Its connection, if there is one, is of use. */
+/* Counts a use of the link's connection, if there is one. */
 void ripc__rdmacm_link_used(struct rdmacm_link *link);
-/* A read or a write was taken: it needs a connection, unless it has ended, and an eye on it. */
+/* A read or a write was taken: unless it has ended, it needs a connection, and is watched. */
 void ripc__rdmacm_link_taken(struct rdmacm_link *link);
-/* May somebody at this host have one more connection? */
+/* May a partner at this host have one more connection? */
 bool ripc__rdmacm_room_is(struct rdmacm_port *port, const struct rdmacm_addr *remote);
-/* Sees to room for one more connection: somebody who does nothing leaves. */
+/* Makes room for one more connection: an unused one ends. */
 void ripc__rdmacm_room_make(struct rdmacm_port *port, uint64_t now_us);
-/* Looks at what waits and what is late; sets port->due_us. */
+/* Looks at waiting and late links; sets port->due_us. */
 void ripc__rdmacm_links_run(struct rdmacm_port *port, uint64_t now_us);
 void ripc__rdmacm_links_close(struct rdmacm_port *port);
 
 /* ---- conn -------------------------------------------------------------------------------- */
 
-/* A connection to a partner, asked for or accepted. */
+/* A connection to a partner, requested or accepted. */
 
 enum rdmacm_state {
-	RDMACM_RESOLVING,  /* client: the way is looked for */
+	RDMACM_RESOLVING,  /* client: the route is resolved */
 	RDMACM_BUILDING,   /* the queue pair is made */
 	RDMACM_CONNECTING, /* client: until the other end has accepted */
-	RDMACM_ACCEPTING,  /* server: until the first message has come */
+	RDMACM_ACCEPTING,  /* server: until the first message has arrived */
 	RDMACM_READY,
-	RDMACM_CLOSING,    /* BYE is sent; until it has gone out and the other's has come */
+	RDMACM_CLOSING,    /* BYE is sent; until it has left and the other's has arrived */
 	RDMACM_BREAKING,   /* being disconnected */
-	RDMACM_FLUSHING,   /* until what was posted has come back */
+	RDMACM_FLUSHING,   /* until posted requests have come back */
 	RDMACM_DESTROYING,
 };
 
-/* Once it has a job running nobody else touches its queue pair. */
+/* While a job runs, only the job touches the queue pair. */
 struct rdmacm_conn {
 	struct ripc__rdma_job job;
 	struct list node;            /* port->conns */
 	struct rdmacm_port *port;
-	struct rdmacm_link *link;    /* NULL: it is of no use any more */
+	struct rdmacm_link *link;    /* NULL: the connection is useless now */
 	struct rdmacm_addr remote;
 	struct ripc__rdma_space *space;
 	struct rdma_cm_id *id;
@@ -266,16 +268,16 @@ struct rdmacm_conn {
 	bool busy;                   /* a job runs, or waits to */
 	bool unwanted;               /* break it as soon as it is not busy */
 	bool waits;                  /* client: with its request, for a helper thread */
-	bool asked;                  /* client: and has had no answer */
+	bool asked;                  /* client: requested, without an answer yet */
 	bool was_ready, bye_came, bye_gone;
 	bool failed;                 /* nothing can be posted: the caller breaks it */
-	bool was_heard;              /* something has come: a message, or what was read */
+	bool was_heard;              /* a message, or bytes of a read, have arrived */
 	bool echoing;                /* an echo is under way */
 	int error;                   /* why it is unwanted */
 	int job_error;
 	uint64_t nonce;
 	uint64_t due_us;             /* when its state must have changed */
-	uint64_t nudge_us;           /* client: when to say something once more; 0: never */
+	uint64_t nudge_us;           /* client: when to send a message once more; 0: never */
 	uint32_t used;               /* port->uses when it was last used */
 	uint32_t marked;             /* the same when room was last looked for */
 	uint8_t reads;               /* in flight at once */
@@ -283,40 +285,46 @@ struct rdmacm_conn {
 	struct ripc__buffers *buffers;
 	struct ibv_mr *mr;
 	uint32_t inline_max;
-	uint32_t head, completed, acked; /* posted; known to have left; to have come */
-	uint32_t limit;              /* may be posted */
+	uint32_t head, completed, acked; /* posted; known to have left; to have arrived */
+	uint32_t limit;              /* messages that may be posted */
 	uint32_t unsignalled;
 	uint32_t bye;                /* the number behind our BYE */
 	/* From the other end. */
-	uint32_t received, given;    /* messages; may come */
-	uint32_t window;             /* of the port's buffers, set aside for it */
-	uint32_t told;               /* received, as last told */
-	uint32_t taken;              /* port->taken when it was broken off */
+	uint32_t received, given;    /* messages; may arrive */
+	uint32_t window;             /* of the port's buffers, reserved for it */
+	uint32_t told;               /* received, as last reported */
+	uint32_t taken;              /* port->taken when it was broken */
 	uint32_t data;               /* datagrams since then */
-	uint64_t stalled_us;         /* since when no read has ended; 0: it is not known */
-	/* Fences by number: up to which it holds up none, and will not when the echo is back. */
+	uint64_t stalled_us;         /* since when no read has ended; 0: not known */
+	/*
+	 * Fences by number: those up to passed need not wait for it; nor those up to echoed,
+	 * when the echo is back.
+	 */
 	uint64_t passed, echoed;
 	uint64_t echo_us;            /* when the echo must be back */
 	uint8_t hello[RDMACM_HELLO_LEN];
 };
 
-/* Asks the partner of a link for a connection; it becomes the link's. */
+/* Requests a connection from the partner of a link; it becomes the link's. */
 int ripc__rdmacm_conn_ask(struct rdmacm_link *link);
-/* SIGPIPE must be kept from the caller: siw raises it, and it would end the program. */
+/* Must SIGPIPE be kept from the caller? siw raises it, and it would end the program. */
 bool ripc__rdmacm_is_guarded(const struct rdmacm_port *port);
-/* The connection carries messages: the first one has come, or may go. */
+/* The connection carries messages: the first one has arrived, or may be sent. */
 void ripc__rdmacm_conn_ready(struct rdmacm_conn *conn);
-/* The connection is of no use any more; error: why, 0: both ends agreed. */
+/* Breaks the connection; error: why, 0: both ends agreed. */
 void ripc__rdmacm_conn_break(struct rdmacm_conn *conn, int error);
 /* The connection leaves its link. */
 void ripc__rdmacm_conn_leave(struct rdmacm_conn *conn);
-/* Ends it in agreement with the other end, after what is under way. */
+/* Ends the connection in agreement with the other end, after the messages under way. */
 void ripc__rdmacm_conn_close(struct rdmacm_conn *conn);
-/* Looks whether it can go a step further towards its end. */
+/* Takes the connection a step further towards its end, if possible. */
 void ripc__rdmacm_conn_check(struct rdmacm_conn *conn);
-/* Finds out whether it is dead, unless a datagram would lack the credit that this takes. */
+/*
+ * Finds out whether the connection is dead, unless a datagram would lack the credit that this
+ * takes.
+ */
 void ripc__rdmacm_conn_try(struct rdmacm_conn *conn);
-/* Steps of the end: what was posted comes back; it has. */
+/* Ends all connections, in the caller, after the helper threads have ended. */
 void ripc__rdmacm_conns_close(struct rdmacm_port *port);
 
 /* ---- fence ------------------------------------------------------------------------------- */
@@ -328,7 +336,7 @@ void ripc__rdmacm_conns_close(struct rdmacm_port *port);
 
 struct rdmacm_fence {
 	struct list node;                     /* port->spare, ->fences or ->fenced */
-	const struct ripc__rdma_space *space; /* not to be looked into: it may be gone */
+	const struct ripc__rdma_space *space; /* only compared: it may be gone */
 	uint64_t cookie;
 	uint64_t number;                      /* of port->n_fences */
 };
@@ -339,12 +347,12 @@ void ripc__rdmacm_fences_close(struct rdmacm_port *port);
 void ripc__rdmacm_fences_check(struct rdmacm_port *port);
 /* An echo has completed. */
 void ripc__rdmacm_echo_came(struct rdmacm_conn *conn, const struct ibv_wc *wc);
-/* Is one late? Else the connection is looked at again when it would be. */
+/* Is an echo late? Otherwise the connection is looked at again when it would be. */
 bool ripc__rdmacm_echo_is_late(const struct rdmacm_conn *conn, uint64_t now_us);
 /* Fills events[at..n); returns where it ended. */
 uint32_t ripc__rdmacm_fences_take(struct rdmacm_port *port, struct ripc__event *events,
 		uint32_t at, uint32_t n);
-/* As ripc__rdma_key_open(), for keys that are taken back by these: */
+/* As ripc__rdma_key_open(), for keys that are closed by these: */
 int ripc__rdmacm_key_open(struct rdmacm_port *port, struct ripc__rdma_space *space,
 		const struct iovec *mem, bool writable, struct ripc__key *key);
 int ripc__rdmacm_mem_close(void *port, const struct ripc__key *key, enum ripc__closing how,
@@ -371,11 +379,11 @@ struct rdmacm_peer {
 	struct rdmacm_link *link; /* over UDP NULL, until a connection is needed */
 	union {
 		struct {
-			uint32_t opening; /* number of its struct ripc__rdma_opening, or of one
-			                     that was */
-			uint32_t resets;  /* of the link, as far as it was told */
+			uint32_t opening; /* number of its struct ripc__rdma_opening, or of an
+			                     earlier one */
+			uint32_t resets;  /* of the link, as far as core knows */
 		};
-		struct udp_peer udp; /* where datagrams go over UDP */
+		struct udp_peer udp; /* if datagrams are sent over UDP */
 	};
 };
 
@@ -398,7 +406,7 @@ int ripc__rdmacm_move(void *port, void *peer, const struct ripc__move *move);
 
 /* Datagrams over UDP. */
 
-/* -EADDRINUSE: somebody has the number of the port. */
+/* -EADDRINUSE: the number of the port is taken. */
 int ripc__rdmacm_udp_open(struct rdmacm_port *port, struct ripc__attr *attr);
 void ripc__rdmacm_udp_close(struct rdmacm_port *port);
 int ripc__rdmacm_udp_peer_open(struct rdmacm_port *port, struct rdmacm_peer *peer,
@@ -421,20 +429,20 @@ void ripc__rdmacm_stats(void *port, struct ripc__net_stats *stats);
 void ripc__rdmacm_list_init(struct rdmacm_list *list);
 int ripc__rdmacm_sends_open(struct rdmacm_conn *conn);
 void ripc__rdmacm_sends_close(struct rdmacm_conn *conn);
-/* How many messages may be sent, of which so many are kept back. */
+/* How many messages may be sent, if reserve are kept back. */
 uint32_t ripc__rdmacm_credit(const struct rdmacm_conn *conn, uint32_t reserve);
-/* As many datagrams as there is room and credit for; returns how many. */
+/* Sends as many datagrams as there is room and credit for; returns how many. */
 int ripc__rdmacm_send_by(struct rdmacm_conn *conn, const struct ripc__tx *tx, uint32_t n);
-/* A message without a datagram. False: there is no room or credit for it. */
+/* Sends a message without a datagram. False: there is no room or credit for it. */
 bool ripc__rdmacm_say(struct rdmacm_conn *conn, enum rdmacm_message type);
 /* A send has completed. */
 void ripc__rdmacm_sent(struct rdmacm_conn *conn, uint64_t wr_id);
 /*
- * Takes note of a message's preamble. 1: a datagram follows; 0: it is all; a negative errno: the
- * other end does not keep to what was agreed.
+ * Handles a message's preamble. 1: a datagram follows; 0: no datagram; a negative errno: the
+ * other end violates the protocol.
  */
 int ripc__rdmacm_came(struct rdmacm_conn *conn, const uint8_t *bytes, uint32_t len);
-/* Sets receive buffers aside for a connection. */
+/* Reserves receive buffers for a connection. */
 void ripc__rdmacm_window_take(struct rdmacm_conn *conn);
 void ripc__rdmacm_window_give(struct rdmacm_conn *conn);
 
@@ -442,7 +450,7 @@ void ripc__rdmacm_window_give(struct rdmacm_conn *conn);
 
 /* Receiving, the ends of reads, and sleeping. */
 
-/* Takes completions, so that credit is known. False: not all, for want of room for datagrams. */
+/* Takes completions, which update credit. False: not all, for want of room for datagrams. */
 bool ripc__rdmacm_fill(struct rdmacm_port *port);
 int ripc__rdmacm_poll(void *port, struct ripc__event *events, uint32_t n, bool all);
 int ripc__rdmacm_wait_open(struct rdmacm_port *port);

@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Links: the partners that routes lead to or that are connected to us, whether there is a
- * connection at the moment or not; when one is made, and which one ends for want of room.
+ * Links: the partners that routes lead to or that are connected to us, with or without a
+ * connection at the moment; when a connection is made, and which one ends for want of room.
  *
- * Design notes. A link asks for a connection when a route is opened, when there is something to
- * send or to read, and when one has broken while there are routes: if the partner has died, that
- * is how it is noticed at once. (Over UDP only reads ask for one.) An attempt lasts no longer than
- * ATTEMPT_US after the partner was last heard of, with repetitions, and BUSY_US in all; when it has
- * failed, those who wait are told, every route says so once, and for HOLD_US nothing is tried.
- * (Over UDP it is given up sooner, and tried again later and later: messages do not need it.)
+ * Design notes. A link requests a connection when a route is opened, when there is something to
+ * send or to read, and when one has broken while there are routes: this shows at once if the
+ * partner has died. (Over UDP only reads request one.) An attempt lasts no longer than
+ * ATTEMPT_US after the last sign of the partner, with repetitions, and BUSY_US in all. When it
+ * has failed, waiting routes are notified, every route reports that once, and there is no
+ * attempt for HOLD_US. (Over UDP an attempt is given up sooner, and repeated at growing gaps:
+ * messages do not need it.)
  *
- * There is a limit to the connections of a port. At the limit one ends that nobody has used for a
- * moment, least recently used first, and which nobody is reading through: both ends agree on it, so
- * nothing is lost. A partner that finds all connections in use waits, or is told to come again. So
- * is another process of a host that has twice as many as are left: however many hosts take all that
- * they get, there is one for the next; and only connections of that host end for it.
+ * There is a limit to the connections of a port. At the limit a connection ends that was unused
+ * for a moment and has no reads, the least recently used first. Both ends agree on its end,
+ * hence nothing is lost. A partner that finds all connections in use waits, or is asked to come
+ * again. So is another process of a host that has twice as many as are left: however many hosts
+ * take all that they get, there is a connection for the next one; and only connections of that
+ * host end for it.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -24,15 +26,15 @@
 #include "util/hash/siphash.h"
 
 #define ATTEMPT_US 3000000u
-#define BUSY_US    10000000u /* while the partner says that it has no room, or we have none */
+#define BUSY_US    10000000u /* while the partner reports that it has no room, or we have none */
 #define HOLD_US    1000000u
-#define ATTEMPT_UDP_US 1000000u /* in all: what is to be read can be pulled instead; */
+#define ATTEMPT_UDP_US 1000000u /* in all: messages can be pulled instead of read; */
 #define HOLDS_UDP  6u      /* and the next attempt is made after 2, 4 ... 64 times HOLD_US */
-#define AGAIN_US   20000u    /* after a refusal, or a connection by which nothing came, and as */
+#define AGAIN_US   20000u    /* after a refusal, or a useless connection, and as */
 #define AGAIN_MAX  160000u   /* much by chance; twice that after each further one, up to this */
-#define MOMENT_US  50000u    /* a connection that was not used for so long may end */
-#define WATCH_US   1000000u  /* when to see whether reads get on */
-#define IDLE_US    10000000u /* one by which no datagrams go ends */
+#define MOMENT_US  50000u    /* a connection that was unused for this long may end */
+#define WATCH_US   1000000u  /* between two looks at the progress of reads */
+#define IDLE_US    10000000u /* a connection without datagrams ends */
 
 /* ---- links ------------------------------------------------------------------------------- */
 
@@ -136,7 +138,7 @@ static bool is_waited_for(const struct rdmacm_link *link)
 	return !list_empty(&link->openings) || !list_empty(&link->flow.waiting);
 }
 
-/* Routes whose datagrams go by its connection; over UDP, memory that the other end may read. */
+/* Is the link in use: by routes with datagrams; over UDP, by memory that the other end may read? */
 static bool has_users(const struct rdmacm_link *link)
 {
 	if (link->remote.by_udp)
@@ -163,7 +165,7 @@ static void fail(struct rdmacm_link *link, int status)
 	ripc__rdma_openings_end(&link->openings, status, &link->port->opened);
 }
 
-/* A read that could not be posted has ended; those that wait go by another connection. */
+/* A read that could not be posted has ended; waiting ones use another connection. */
 static void check_flow(struct rdmacm_link *link)
 {
 	if (link->conn && link->conn->state == RDMACM_READY && link->flow.failed)
@@ -255,7 +257,7 @@ static uint32_t least(uint32_t a, uint32_t b)
 	return a < b ? a : b;
 }
 
-/* No attempt for a while: twice as long as the last one. */
+/* Makes no attempt for a while: twice as long as the last pause. */
 static void pause_asking(struct rdmacm_link *link, uint64_t now_us)
 {
 	struct rdmacm_port *port = link->port;
@@ -285,8 +287,7 @@ void ripc__rdmacm_link_lost(struct rdmacm_link *link, enum rdmacm_was was, int s
 		return;
 	}
 	if (status && was != RDMACM_WAS_OF_USE)
-		pause_asking(link, now_us); /* the other end accepts, but the connection is of no
-		                               use */
+		pause_asking(link, now_us); /* a useless connection */
 	else
 		link->again_us = 0;
 	if (is_waited_for(link) || ((status || link->missed) && has_users(link)))
@@ -319,8 +320,8 @@ static bool may_end(const struct rdmacm_conn *conn)
 }
 
 /*
- * A partner that acknowledges nothing cannot be told that its connection ends: the connection ends
- * all the same.
+ * A partner that acknowledges nothing cannot be notified that its connection ends: it ends
+ * nevertheless.
  */
 static void end_unused(struct rdmacm_conn *conn)
 {
@@ -443,7 +444,7 @@ static bool is_unused(const struct rdmacm_link *link)
 		link->flow.n_posted == 0;
 }
 
-/* A connection by which no route's datagrams go ends when the other end does not use it either. */
+/* A connection without datagrams of routes ends when the other end does not use it either. */
 static void idle_run(struct rdmacm_link *link, uint64_t now_us)
 {
 	struct rdmacm_conn *conn = link->conn;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Receiving, the ends of reads, and sleeping. All connections share one completion queue.
- * Completions are taken in batches; what they say about credit is noted at once, so that sending
- * does not depend on receiving, and datagrams wait to be handed over. Events of connections are
- * looked at before sleeping and now and then: a look costs system calls.
+ * Completions are taken in batches. Their credit is noted at once, hence sending does not depend
+ * on receiving, and datagrams wait to be returned. Events of connections are handled before
+ * sleeping and now and then: a look costs system calls.
  *
- * The descriptor is an epoll set of the completion channel, the connections' events, the device's,
- * the helper threads' eventfd, a timer and the UDP socket, if there is one, so that it stays the
- * same for the life of the port.
+ * The descriptor is an epoll set of the completion channel, the connections' events, the
+ * device's, the helper threads' eventfd, a timer and the UDP socket, if there is one. The
+ * descriptor therefore stays the same for the life of the port.
  */
 #include <errno.h>
 #include <sys/epoll.h>
@@ -16,9 +16,9 @@
 #include "util/rare.h"
 #include "util/system/cancel.h"
 
-#define LOOK_EVERY   256u /* of the polls, one looks at everything; */
+#define LOOK_EVERY   256u /* of the polls, one polls all sources; */
 #define HASTY_EVERY  16u  /* while connections are made or end */
-#define CLOCK_EVERY  16u  /* one looks at the clock, while anything is timed */
+#define CLOCK_EVERY  16u  /* the clock is read, while any timer runs */
 #define ACK_EVERY    64u  /* events of the channel are acknowledged together */
 #define WATCHED      6    /* descriptors */
 
@@ -31,7 +31,7 @@ static struct rdmacm_conn *conn_of(struct rdmacm_port *port, uint32_t qpn)
 	return port->recent;
 }
 
-/* True: a datagram, to be handed over. */
+/* True: a datagram for core. */
 static bool take_message(struct rdmacm_port *port, struct rdmacm_conn *conn,
 		const struct ibv_wc *wc)
 {
@@ -145,7 +145,7 @@ static uint32_t hand_over(struct rdmacm_port *port, struct ripc__event *events, 
 		struct ripc__event *event = &events[filled];
 
 		ripc__rdmacm_addr_fill(&arrival->from, &port->from[filled]);
-		/* One by one: to clear all of it first takes longer. */
+		/* Field by field: clearing all first takes longer. */
 		event->kind = RIPC_EV_DATAGRAM;
 		event->data = ripc__rdma_ring_bytes(&port->ring, arrival->wr_id) + RDMACM_PREAMBLE;
 		event->len = arrival->len - RDMACM_PREAMBLE;
@@ -158,7 +158,7 @@ static uint32_t hand_over(struct rdmacm_port *port, struct ripc__event *events, 
 
 /* ---- the rest ---------------------------------------------------------------------------- */
 
-/* A descriptor that has nothing to say, or, as its device was taken away, never will again. */
+/* Checks a descriptor that is readable without an event: if its device was removed, it stays so. */
 static void check_descriptor(struct rdmacm_port *port, int fd)
 {
 	if (errno == EAGAIN || errno == EINTR)
@@ -174,17 +174,17 @@ static void look_at_device(struct rdmacm_port *port)
 
 	errno = EAGAIN;
 	while (ripc__rdma_device_event(port->rdma, &qpn) != RIPC__RDMA_NOTHING)
-		errno = EAGAIN; /* a queue pair that failed is known by its completions */
+		errno = EAGAIN; /* completions show a failed queue pair */
 	check_descriptor(port, port->rdma->context->async_fd);
 }
 
-/* The device is lost, and connections stand that will carry nothing more. */
+/* Is the device lost, while connections stand that are useless now? */
 static bool is_left_behind(const struct rdmacm_port *port)
 {
 	return port->rdma->is_lost && port->n_unready < port->n_conns;
 }
 
-/* Everything that is not a completion. */
+/* Handles everything but completions. */
 static RIPC__RARE void look(struct rdmacm_port *port)
 {
 	uint64_t now_us;

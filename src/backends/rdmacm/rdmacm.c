@@ -2,13 +2,13 @@
 /*
  * The rdmacm backend, iWARP: its table, its options, its device and its port.
  *
- * The device is found by an IP address of this host that librdmacm knows to belong to one; others
- * connect to that address. The device is then opened for ourselves: librdmacm's own context of it
- * serves all of a process, and is of no use to its children after a fork.
+ * The device is found by an IP address of this host that librdmacm knows to belong to one;
+ * others connect to that address. The device is then opened anew: librdmacm's own context of it
+ * serves all of a process, and is useless to its children after a fork.
  *
- * The network's own checksum may be switched off (iWARP in software has it so), and bytes may be
- * sent again from memory that has changed since. So every message has a checksum (addr.c), and core
- * checks what is read and written.
+ * The network's own checksum may be switched off (as in iWARP in software), and bytes may be
+ * sent again from memory that has changed since. Every message therefore has a checksum
+ * (addr.c), and core checks read and written bytes.
  */
 #include "internal.h"
 
@@ -27,9 +27,9 @@
 
 #define BACKLOG         128
 #define SIW_VENDOR      0x626d74u /* of linux/drivers/infiniband/sw/siw/siw.h */
-#define PEER_DATAGRAMS  12u /* bytes under way to a partner that core knows of, in datagrams */
-#define GOODBYE_MS      50  /* in which what was sent last goes out */
-#define UDP_TRIES       16  /* ports whose number somebody may have */
+#define PEER_DATAGRAMS  12u /* datagrams: core's bound of bytes under way to a partner */
+#define GOODBYE_MS      50  /* time for the last messages to leave */
+#define UDP_TRIES       16  /* ports whose number may be taken */
 
 /* ---- options ----------------------------------------------------------------------------- */
 
@@ -50,7 +50,7 @@ static bool is_wished(const struct rdmacm_options *options, struct ibv_device *d
 	return !options->device || strcmp(options->device, ibv_get_device_name(device)) == 0;
 }
 
-/* Is there any? librdmacm is not asked where there is none: it would speak to stderr. */
+/* Is there any device? Without one librdmacm is not called: it would write to stderr. */
 static bool any_device(const struct rdmacm_options *options)
 {
 	struct ibv_device **list;
@@ -65,7 +65,7 @@ static bool any_device(const struct rdmacm_options *options)
 	return found;
 }
 
-/* Does this address belong to a device that is wished? Then id is bound to it. */
+/* Does this address belong to a wanted device? Then id is bound to it. */
 static bool bind_to(const struct rdmacm_options *options, struct rdma_event_channel *channel,
 		const struct rdmacm_addr *addr, struct rdma_cm_id **id)
 {
@@ -84,7 +84,7 @@ static bool bind_to(const struct rdmacm_options *options, struct rdma_event_chan
 	return false;
 }
 
-/* The first address of this host that belongs to a device. */
+/* Finds the first address of this host that belongs to a device. */
 static int find_address(const struct rdmacm_options *options, struct rdmacm_device *dev)
 {
 	struct ifaddrs *list;
@@ -119,7 +119,7 @@ static int no_device(const struct rdmacm_options *options, char why[256], char r
 	return -ENODEV;
 }
 
-/* dev->channel and dev->id; device_close() ends them. */
+/* Makes dev->channel and dev->id; device_close() ends them. */
 static int device_find(const struct rdmacm_options *options, struct rdmacm_device *dev,
 		char why[256], char remedy[256])
 {
@@ -182,7 +182,7 @@ static int probe(const struct ripc__host *host, char why[256], char remedy[256])
 	return 0;
 }
 
-/* A context of our own for the device that the address belongs to. */
+/* Opens a context of our own for the device that the address belongs to. */
 static int device_use(struct rdmacm_device *dev, char why[256], char remedy[256])
 {
 	struct ibv_device *found = dev->id->verbs->device;
@@ -246,8 +246,8 @@ static int draw_secret(struct rdmacm_port *port)
 }
 
 /*
- * How many messages can come at all, and to how many connections that is shared out. -ENOMEM: the
- * ring is smaller than was wanted, and not enough for two.
+ * Shares out the messages that can arrive among the connections. -ENOMEM: the ring is smaller
+ * than wanted, and not enough for two.
  */
 static int share_out(struct rdmacm_port *port)
 {
@@ -263,7 +263,7 @@ static int share_out(struct rdmacm_port *port)
 	return 0;
 }
 
-/* Room for whatever can be posted: it never overflows. */
+/* Opens the completion queue, with room for all requests that can be posted: it never overflows. */
 static int open_cq(struct rdmacm_port *port)
 {
 	uint64_t entries = port->ring.count + (uint64_t)port->dev.connections * RDMACM_QUEUE;
@@ -366,7 +366,7 @@ static void listen_end(struct rdmacm_port *port)
 	rdma_destroy_event_channel(port->channel);
 }
 
-/* If datagrams go over UDP, at a number that is free there, too. */
+/* Opens the sockets; if datagrams are sent over UDP, at a number that is free there, too. */
 static int open_sockets(struct rdmacm_port *port, struct ripc__attr *attr)
 {
 	uint32_t tries = UDP_TRIES;
@@ -433,7 +433,7 @@ err_worker:
 	return error;
 }
 
-/* Says BYE on all connections and lets it go out, and with it what was sent before. */
+/* Sends BYE on all connections and lets it leave, and with it the earlier messages. */
 static void say_goodbye(struct rdmacm_port *port)
 {
 	bool waits = true;
@@ -471,7 +471,7 @@ static int open_all(void *state, const struct ripc__host *host, struct ripc__att
 	struct ripc__attr found = {
 		.caps = RIPC_CAP_READ | RIPC_CAP_WRITE | RIPC_CAP_REGISTERED | RIPC_CAP_INTACT |
 			RIPC_CAP_DUBIOUS,
-		/* Credit bounds what is under way; more would only wait here. */
+		/* Credit bounds the messages under way; more would only wait here. */
 		.peer_buffer = PEER_DATAGRAMS * (RDMACM_BUFFER - RDMACM_PREAMBLE),
 	};
 	int error = open_device(&port->dev, host);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Partners as core knows them, and what it asks for: datagrams to them, memory for them to reach,
- * reads and writes of theirs. A route is a link (link.c) that several routes share; it is ready as
- * soon as there is a connection, and stays when the connection is closed because nobody uses it.
- * Where datagrams go over UDP it is ready at once, and has a link only when memory is lent or read.
+ * Partners as core knows them, and their operations: datagrams, memory for them to reach, reads
+ * and writes. A route is a link (link.c) that several routes share; it is ready as soon as there
+ * is a connection, and stays when the connection is closed as unused. With datagrams over UDP it
+ * is ready at once, and has a link only when memory is opened or read.
  */
 #include <errno.h>
 #include <string.h>
@@ -65,7 +65,7 @@ static bool is_ready(const struct rdmacm_link *link)
 	return link->conn && link->conn->state == RDMACM_READY;
 }
 
-/* Its first datagram goes by a connection. */
+/* Opens a route whose datagrams use a connection. */
 static int open_by_link(struct rdmacm_port *port, struct rdmacm_peer *peer,
 		const struct ripc__addr *addr, const struct rdmacm_addr *remote)
 {
@@ -77,7 +77,7 @@ static int open_by_link(struct rdmacm_port *port, struct rdmacm_peer *peer,
 		return error;
 	if (!is_ready(link)) {
 		opening = ripc__rdma_opening_new(&port->opening, peer, addr);
-		port->look |= !opening; /* the link may be of no use */
+		port->look |= !opening; /* the link may be useless */
 		if (!opening)
 			return -ENOMEM;
 	}
@@ -188,7 +188,7 @@ int ripc__rdmacm_send(void *state, void *peer_state, const struct ripc__tx *tx, 
 	if (tx[0].len > RDMACM_BUFFER - RDMACM_PREAMBLE)
 		return -EMSGSIZE;
 	if (conn && ripc__rdmacm_credit(conn, RDMACM_RESERVE) < n) {
-		/* There may be more by now. */
+		/* There may be more credit by now. */
 		ripc__rdmacm_fill(port);
 		conn = ready_conn(link);
 	}
@@ -205,7 +205,7 @@ int ripc__rdmacm_send(void *state, void *peer_state, const struct ripc__tx *tx, 
 
 /* ---- memory, reads and writes ------------------------------------------------------------ */
 
-/* Its link, for memory: it and its protection domain are made if need be. */
+/* The route's link, for memory: the link and its protection domain are made if need be. */
 static int peer_link(struct rdmacm_port *port, void *peer_state, struct rdmacm_link **link)
 {
 	struct rdmacm_peer *peer = peer_state;

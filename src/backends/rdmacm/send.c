@@ -2,22 +2,23 @@
 /*
  * Messages to and from a partner, and the credit that bounds them.
  *
- * Credit. Every message takes one receive buffer of the other end's port. An end sets a window of
- * buffers aside for each connection and tells up to which message the other one may send; it tells
- * so in the preamble of whatever it sends, and by a message of its own when half a window has come
- * since, a datagram among it. Those messages need credit, too: the last two of a window are
- * reserved for them. This never locks up: such messages are only sent after datagrams, and an end
- * that may send datagrams tells with them that the buffers of such messages are free again.
- * Therefore what is said without a datagram having come leaves credit for one, which makes the
- * other end tell.
+ * Credit. Every message takes one receive buffer of the other end's port. An end reserves a
+ * window of buffers for each connection and reports up to which message the other one may send:
+ * in the preamble of each message that it sends, and by a message of its own when half a window
+ * has arrived since, a datagram among it. Those messages need credit, too: the last two of a
+ * window are reserved for them. This never locks up: such messages are only sent after
+ * datagrams, and an end that may send datagrams reports with them that the buffers of such
+ * messages are free again. A message that is sent without an arrived datagram therefore leaves
+ * credit for one, which makes the other end report.
  *
- * All windows together fit the buffers that are posted for certain: half of the ring, as the other
- * half may be handed over, less a batch that waits to be posted and one that waits to be handed
- * over. A few messages are every connection's own; the rest is shared among those that send.
+ * All windows together fit the buffers that are certainly posted: half of the ring, because the
+ * other half may be with core, less a batch that waits to be posted and one that waits to be
+ * returned. A few messages are every connection's own; the rest is shared among those that send.
  *
- * Sends are copied to buffers of the connection, as they must lie in its protection domain. A
- * buffer is used again when the other end has told that its message came: when it has left is not
- * enough, as iWARP in software sends user pages again when TCP loses packets.
+ * Sends are copied to buffers of the connection, because they must lie in its protection domain.
+ * A buffer is used again when the other end has reported that its message arrived. Its
+ * completion is not enough, because iWARP in software sends user pages again when TCP loses
+ * packets.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -118,7 +119,7 @@ static struct rdmacm_list *list_begin(const struct rdmacm_conn *conn)
 	return list;
 }
 
-/* Buffers that may be written to. */
+/* The number of free buffers. */
 static uint32_t room(const struct rdmacm_conn *conn)
 {
 	uint32_t unacked = conn->head - conn->acked, incomplete = conn->head - conn->completed;
@@ -139,7 +140,7 @@ static uint8_t *next_bytes(const struct rdmacm_conn *conn, const struct rdmacm_l
 	return ripc__buffers_at(conn->buffers, (conn->head + list->n) % RDMACM_SENDS)->data;
 }
 
-/* The next message, whose bytes behind the preamble are in its buffer already. */
+/* Adds the next message, whose bytes behind the preamble are in its buffer already. */
 static void add(struct rdmacm_conn *conn, struct rdmacm_list *list, enum rdmacm_message type,
 		uint32_t len)
 {
@@ -169,8 +170,8 @@ static void add(struct rdmacm_conn *conn, struct rdmacm_list *list, enum rdmacm_
 }
 
 /*
- * How many were posted. Where the doorbell failed, nothing of the list is bad, and nothing more can
- * be posted either: all count, and the connection has failed.
+ * How many requests were posted. If the doorbell failed, no request of the list is bad, and no
+ * more can be posted: all count, and the connection has failed.
  */
 static uint32_t n_posted(const struct rdmacm_list *list, const struct ibv_send_wr *bad)
 {
@@ -281,17 +282,16 @@ int ripc__rdmacm_came(struct rdmacm_conn *conn, const uint8_t *bytes, uint32_t l
 	half = (conn->given - conn->told) / 2;
 	if (conn->state == RDMACM_READY && conn->data && conn->received - conn->told >= half &&
 			!conn->bye_came)
-		(void)ripc__rdmacm_say(conn, RDMACM_CREDIT); /* otherwise the next message
-		                                                carries the credit */
+		(void)ripc__rdmacm_say(conn, RDMACM_CREDIT); /* or by the next message */
 	return preamble.type == RDMACM_DATAGRAM;
 }
 
 /* ---- datagrams --------------------------------------------------------------------------- */
 
 /*
- * Datagrams over UDP, by the udp backend, at the number of the port that is listened on: so one
- * address says where either kind goes. They cost no connection, and have UDP's checksum and
- * losses; memory is read by a connection, which is made for the first read.
+ * Datagrams over UDP, by the udp backend, at the number of the port that is listened on: one
+ * address thus serves both kinds. They cost no connection, and have UDP's checksum and losses;
+ * memory is read by a connection, which is made for the first read.
  */
 
 #define UDP (&ripc__udp_backend)
@@ -303,7 +303,7 @@ int ripc__rdmacm_udp_open(struct rdmacm_port *port, struct ripc__attr *attr)
 
 	if (error)
 		return error;
-	/* A write has ended when the network has it, and what goes over UDP would overtake it. */
+	/* A write has ended when the network has it, and a datagram over UDP would overtake it. */
 	attr->caps |= RIPC_CAP_READ | RIPC_CAP_REGISTERED | RIPC_CAP_DUBIOUS;
 	attr->read_max = port->rdma->message_max;
 	return 0;
