@@ -31,18 +31,18 @@
 /* ---- passed ------------------------------------------------------------------------------ */
 
 /*
- * Memory of others that is given on: slabs that we have mapped, and show to more readers.
+ * Memory of others that is passed on: slabs that we have mapped, and show to more readers.
  *
- * Design notes. Our own claim stays until all to whom we gave the memory have let go of it. So the
- * owner need not know these readers while we live. If we die, the owner cannot learn of them from
- * us. Therefore each reader has a lease: a descriptor of the slab with a lock. The kernel keeps the
- * lock from the moment when we send the lease until the last copy of the lease is closed. The owner
- * looks for leases when a process to which it gave the slab is gone, or reports that others may
- * read on (shm_claim_left()). Only the owner looks, by a descriptor that is no lease. A process in
- * between passes the report on.
+ * Design notes. Our own claim stays until all to whom we gave the memory have released it. The
+ * owner therefore need not know these readers while we live. If we die, the owner cannot learn
+ * of them from us. Therefore each reader has a lease: a descriptor of the slab with a lock. The
+ * kernel keeps the lock from the moment when we send the lease until the last copy of the lease
+ * is closed. The owner looks for leases when a process to which it gave the slab is gone, or
+ * reports that others may read on (shm_claim_left()). Only the owner looks, by a descriptor that
+ * is no lease. A process in between passes the report on.
  */
 
-#define PASSED_IDS (1ull << 63) /* the pool does not count so far */
+#define PASSED_IDS (1ull << 63) /* the pool's numbers are lower */
 
 void ripc__shm_import_detach(struct shm_port *port, struct shm_import *import)
 {
@@ -85,8 +85,8 @@ static bool holds(const struct shm_import *import, const void *mem, size_t len)
 }
 
 /*
- * The mapped memory that [mem, mem + len) lies in, if it can be given on; NULL. *memory: as it is
- * shown to others.
+ * The mapped memory that [mem, mem + len) lies in, if it can be passed on; NULL. *memory: as it
+ * is shown to others.
  */
 static struct shm_import *shm_import_find(struct shm_port *port, const void *mem, size_t len,
 		struct ripc__shared *memory)
@@ -99,7 +99,7 @@ static struct shm_import *shm_import_find(struct shm_port *port, const void *mem
 		if (holds(import, mem, len))
 			found = import;
 	}
-	/* Without a link or a lease nothing tells the owner that others read it from now on. */
+	/* Without a link or a lease the owner would not learn that others read it from now on. */
 	if (!found || found->fd < 0 || (!found->imports && !found->is_lease))
 		return NULL;
 	if (!found->passed)
@@ -116,7 +116,7 @@ static bool shm_import_is_id(uint64_t id)
 	return id & PASSED_IDS;
 }
 
-/* Is memory still there that was given on? */
+/* Is memory still there that was passed on? */
 static bool shm_import_is_there(const struct shm_port *port, const struct ripc__shared *memory)
 {
 	list_for_each(node, &port->passed) {
@@ -132,7 +132,10 @@ static void shm_import_ref(struct shm_import *import)
 	import->n_keys++;
 }
 
-/* A key more shows it to others; a key less. is_left: who had the key may read on. */
+/*
+ * One more key shows the memory to others; or one less. is_left: the owner of the key may read
+ * on.
+ */
 static void shm_import_unref(struct shm_port *port, struct shm_import *import, bool is_left)
 {
 	import->n_keys--;
@@ -143,18 +146,21 @@ static void shm_import_unref(struct shm_port *port, struct shm_import *import, b
 /* ---- life -------------------------------------------------------------------------------- */
 
 /*
- * Whether the process lives that has mapped what it was given. The end of its sockets does not
- * tell: a child that it forked may keep them open for ever. So it locks its claims (a record lock
- * of fcntl(2)): the kernel takes that from it when it ends, however it ends, and its children do
- * not inherit it. The lock costs no privilege, and is seen from another PID namespace.
+ * Liveness of the process that has mapped our memory. The end of its sockets does not show its
+ * end: a child that it forked may keep them open for ever. The process therefore locks its
+ * claims (a record lock of fcntl(2)): the kernel takes the lock when the process ends, however
+ * it ends, and its children do not inherit it. The lock costs no privilege, and is visible from
+ * another PID namespace.
  *
  * Design notes. A process loses all its locks on a file with any descriptor of that file that it
- * closes. The page of the claims is made by the owner for one partner and handed over once: so
- * nobody else has another descriptor of it that he could make the partner close. A process does not
- * see its own locks: a context that shares a process with its partner lives as long as the partner.
+ * closes. The owner makes the page of the claims for one partner and sends it once: no other
+ * process has another descriptor of it that it could make the partner close. A process does not
+ * see its own locks: a context that shares a process with its partner lives as long as the
+ * partner.
  *
- * Nobody is woken when a lock goes. A timer looks, while something is held or somebody is silent.
- * Where only leases of ours are left, which may last as long as the process, it looks ever less.
+ * No process is woken when a lock is lost. A timer checks, while memory is held or a sender has
+ * not responded. If only leases of ours are left, which may last as long as the process, the
+ * gaps between its checks grow.
  */
 
 #define LOOK_MS   500
@@ -205,7 +211,7 @@ void ripc__shm_clock_strike(struct shm_port *port)
 			if (!is_dead(out))
 				continue;
 			ripc__shm_out_cut(port, out);
-			/* Its child may still accept in its name. */
+			/* The dead process's child may still accept in its name. */
 			shm_out_die(out, -ECONNRESET);
 		}
 	}
@@ -217,7 +223,7 @@ void ripc__shm_clock_strike(struct shm_port *port)
 
 /* ---- export ------------------------------------------------------------------------------ */
 
-/* Makes a page and hands it over. */
+/* Makes a page and sends it to the receiver. */
 static int page_open(struct shm_out *out, enum shm_message type, bool read_only, void **page,
 		int *fd_out)
 {
@@ -267,7 +273,7 @@ free_exports:
 	return error;
 }
 
-/* Which of the partner's slabs is this? -ENOENT. */
+/* The index of the partner's slab with this ID; -ENOENT. */
 static int find_slab(const struct shm_exports *exports, uint64_t id)
 {
 	for (uint32_t i = 0; i < SHM_SLABS; i++) {
@@ -277,7 +283,7 @@ static int find_slab(const struct shm_exports *exports, uint64_t id)
 	return -ENOENT;
 }
 
-/* As the partner does: our end shows, though a child of ours may have our sockets. */
+/* Locks as the partner does: our end becomes visible, even if a child of ours has our sockets. */
 static int pledge_once(struct shm_exports *exports)
 {
 	int error = exports->is_pledged ? 0 : ripc__pledge_second(exports->claims_fd);
@@ -287,8 +293,8 @@ static int pledge_once(struct shm_exports *exports)
 }
 
 /*
- * Memory of another goes on with a lease, by which its owner sees that it is read, also when we are
- * gone. The lease is the receiver's, and has no part in one of ours (ripc__lease_end()).
+ * Another's memory is passed on with a lease: its owner sees that it is read, even when we are
+ * gone. The lease is the receiver's, and does not depend on ours (ripc__lease_end()).
  */
 static int pass_slab(struct shm_out *out, uint32_t at, const struct ripc__shared *memory,
 		const struct shm_import *import)
@@ -302,7 +308,7 @@ static int pass_slab(struct shm_out *out, uint32_t at, const struct ripc__shared
 	return error;
 }
 
-/* The index of a slab that the partner has, or gets now. import: whose memory it is; NULL: ours. */
+/* The index of a slab that the partner has, or gets now. import: the owner's memory; NULL: ours. */
 static int give_slab(struct shm_out *out, const struct ripc__shared *memory,
 		const struct shm_import *import)
 {
@@ -448,13 +454,13 @@ static uint64_t claim_of(const struct shm_key *key)
 		memory_order_acquire);
 }
 
-/* The partner says so; it can only keep from us what it was given. */
+/* Does the partner claim the key? A lie only costs us the memory that it was given. */
 static bool is_mapped(const struct shm_key *key)
 {
 	return !key->ended && claim_of(key) == key->number;
 }
 
-/* The partner has let go of what it had mapped, or is gone, and others may read it. */
+/* Has the partner released its mapping, or ended, while others may still read the memory? */
 static bool is_left(const struct shm_key *key)
 {
 	return key->ended || claim_of(key) == shm_claim_left(key->number);
@@ -470,7 +476,7 @@ static void tell_spread(const struct shm_port *port, const struct shm_key *key)
 		host->spread(host->arg, &key->memory);
 }
 
-/* is_left: others may read on what it showed. */
+/* is_left: others may still read the memory that the partner showed them. */
 static void key_free(struct shm_port *port, struct shm_key *key, bool is_left)
 {
 	if (key->import)
@@ -495,8 +501,8 @@ static int key_close(struct shm_port *port, const struct ripc__key *key)
 }
 
 /*
- * In one step: a thread that looks for what came home finds it in the list, or said before that it
- * sleeps.
+ * In one step: a thread that looks for memory that came home finds the key in the list, or
+ * announced before that it sleeps.
  */
 static bool handed_enter(struct shm_port *port, struct shm_key *key)
 {
@@ -528,7 +534,7 @@ static int key_hand(struct shm_port *port, const struct ripc__key *key, uint64_t
 	ripc__map_remove(&port->dev.keys, key->key);
 	found->cookie = cookie;
 	if (found->out) {
-		found->out->refs++; /* the link stays, so that its end tells of the partner's */
+		found->out->refs++; /* the link stays: its end shows the partner's */
 		found->out->exports->n_handed++;
 	}
 	ripc__shm_clock_start(port);
@@ -536,7 +542,7 @@ static int key_hand(struct shm_port *port, const struct ripc__key *key, uint64_t
 	return -EINPROGRESS;
 }
 
-/* But for what is handed over, a closed key is out of reach at once. */
+/* A closed key is out of reach at once, except one that is handed over. */
 int ripc__shm_mem_close(void *port, const struct ripc__key *key, enum ripc__closing how,
 		uint64_t cookie)
 {
@@ -579,8 +585,8 @@ static void handed_free(struct shm_port *port, struct shm_key *key)
 static bool take_back(struct shm_out *out, uint32_t at);
 
 /*
- * We wait for leases of this memory. Partners that have it, and have nothing of it mapped, may have
- * given it on to others that do not read it either: they let go of it, and all their leases end.
+ * We wait for leases of this memory. Partners that have it, but nothing of it mapped, may have
+ * passed it on to others that do not read it either: they release it, and all their leases end.
  */
 static void take_back_unread(struct shm_port *port, uint64_t id)
 {
@@ -598,8 +604,8 @@ static void take_back_unread(struct shm_port *port, uint64_t id)
 }
 
 /*
- * Does nobody read it any more? Memory of another is its owner's to look after, who hears from us
- * that others may read on. No leases tell us when they end: we look again by the clock.
+ * Is the memory free of readers? Another's memory is watched by its owner, to which we report
+ * that others may read on. The end of a lease raises no event: the clock makes us look again.
  */
 static bool is_home(struct shm_port *port, struct shm_key *key)
 {
@@ -673,7 +679,7 @@ void ripc__shm_exports_end(struct shm_out *out)
 		key->ended = is_mapped(key) || is_left(key);
 		key->out = NULL;
 	}
-	/* From then on nobody looks at its claims. */
+	/* From then on the claims are not read any more. */
 	ripc__mutex_lock(&out->port->handed_lock);
 	list_for_each(node, &out->port->handed) {
 		struct shm_key *key = list_entry(node, struct shm_key, node);

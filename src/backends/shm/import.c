@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reading others' memory: one copy from the holder's slab, which we have mapped, to where it is
- * wanted. A read waits its turn and goes a step at a time, so that a large one keeps nobody from
- * being polled. export.c says when it counts.
+ * Reading others' memory: one copy from the owner's slab, which we have mapped, to the
+ * destination. A read waits its turn and proceeds a step at a time: a large one does not keep
+ * other links from being polled. export.c says when it counts.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -16,19 +16,22 @@
 #include "util/system/cancel.h"
 #include "util/system/locks.h"
 
-#define FAR       ((uint64_t)16 << 20) /* of an item: what is behind does not fit the cache, */
-#define FAR_WHOLE ((uint64_t)32 << 20) /* and of a longer one nothing is left there */
+#define FAR       ((uint64_t)16 << 20) /* of an item: bytes behind this do not fit the cache, */
+#define FAR_WHOLE ((uint64_t)32 << 20) /* and of a longer one none are kept there */
 #define STEP      (1u << 20) /* bytes copied in one poll */
 #define LOOKS_MAX 16u
-/* Slabs mapped at once: a quarter of what Linux lets a process map (vm.max_map_count). */
+/*
+ * Slabs mapped at once: a quarter of the mappings that Linux allows a process
+ * (vm.max_map_count).
+ */
 #define IMPORTS_MAX 16384u
 
 /* ---- what holders hand over -------------------------------------------------------------- */
 
 /*
  * Maps a page that was handed over. -EBADMSG: it is nonsense, and the link ends. Any other error
- * is our own lack: the link must go on, for its end would settle the claims of what we read in
- * place.
+ * is our own lack: the link must go on, because its end would settle the claims of memory that
+ * we read in place.
  */
 static int map_page(int fd, size_t len, bool writable, void **memory)
 {
@@ -48,8 +51,7 @@ static bool take_table(struct shm_imports *imports, int fd)
 }
 
 /*
- * The descriptor stays with the claims. A process that cannot pledge its life for the claims has
- * none.
+ * The descriptor stays with the claims. A process that cannot lock the claims has none.
  */
 static bool take_claims(struct shm_imports *imports, int *fd)
 {
@@ -86,8 +88,8 @@ static bool has_room(const struct shm_port *port, const struct shm_imports *impo
 }
 
 /*
- * In place of the lease that came we keep one that nobody else has, so that we can end it. The file
- * has been checked: to open another kind may block. An error leaves nothing mapped.
+ * In place of the received lease we keep one of our own, which we can end. The file has been
+ * checked: opening another kind may block. An error leaves nothing mapped.
  */
 static int lease_own(struct shm_import *made, int *fd)
 {
@@ -103,8 +105,8 @@ static int lease_own(struct shm_import *made, int *fd)
 }
 
 /*
- * Honest holders have filled a buffer before they show it: what is behind a hole is not read. The
- * descriptor is kept where it can be: a lease must be.
+ * Honest owners have filled a buffer before they show it: the part behind a hole is not read.
+ * The descriptor is kept if possible: a lease must be.
  */
 static int import_make(struct shm_port *port, struct shm_imports *imports, uint64_t len,
 		bool is_lease, int *fd, struct shm_import **import)
@@ -260,7 +262,10 @@ static bool key_valid(const struct shm_in *in, const struct ripc__key *key)
 		key->key;
 }
 
-/* Names are claims, keys are secrets: of those who bear the name, the one who knows the key. */
+/*
+ * Names are claims, keys are secrets: among the senders of this name, finds the one that knows
+ * the key.
+ */
 static struct shm_in *find_holder(struct shm_port *port, const uint8_t name[SHM_NAME_LEN],
 		const struct ripc__key *key)
 {
@@ -274,7 +279,7 @@ static struct shm_in *find_holder(struct shm_port *port, const uint8_t name[SHM_
 	return NULL;
 }
 
-/* Where len bytes of a key's range begin in which slab; NULL: they may not be read. */
+/* The address of len bytes of a key's range, in its slab; NULL: they may not be read. */
 static const uint8_t *locate(const struct shm_in *in, uint64_t index, uint64_t from, size_t len,
 		struct shm_import **import)
 {
@@ -292,7 +297,7 @@ static const uint8_t *locate(const struct shm_in *in, uint64_t index, uint64_t f
 	return (const uint8_t *)found->memory + offset + from;
 }
 
-/* Will it have left the cache when the item is complete? The length is the holder's word. */
+/* Will the step have left the cache when the item is complete? The length is the owner's claim. */
 static bool is_far(const struct shm_in *in, const struct shm_read *read)
 {
 	const volatile struct shm_entry *entry = &in->imports->table->entries[read->key.address];
@@ -360,7 +365,7 @@ uint32_t ripc__shm_read_step(struct shm_port *port, struct ripc__event *events, 
 
 /* ---- mapping ----------------------------------------------------------------------------- */
 
-/* Has what the key speaks of come? The memory was sent before the key, perhaps on another way. */
+/* Has the key's memory arrived? The memory was sent before the key, perhaps on another path. */
 static const uint8_t *locate_now(struct shm_port *port, const uint8_t name[SHM_NAME_LEN],
 		const struct ripc__key *key, size_t len, struct shm_grip *grip)
 {
@@ -408,7 +413,7 @@ int ripc__shm_map(void *state, void *peer, const struct ripc__key *key, size_t l
 	}
 	own = grip->import->is_lease ? ripc__shm_exported(port, grip->import->fd) : NULL;
 	if (own) {
-		/* The partner holds it as long as the key is valid. */
+		/* The partner keeps the memory as long as the key is valid. */
 		*mapping = (struct ripc__mapping){.mem = own->base +
 			(mem - (const uint8_t *)grip->import->memory)};
 		free(grip);
@@ -434,7 +439,7 @@ int ripc__shm_map(void *state, void *peer, const struct ripc__key *key, size_t l
 	return 0;
 }
 
-/* The last claim of a slab says for all. */
+/* The last claim of a slab counts for all. */
 static uint64_t claim_after(const struct shm_import *import, uint64_t key)
 {
 	if (import->n_grips == 0 && (import->left || import->n_keys))
@@ -473,7 +478,7 @@ void ripc__shm_unmap(void *state, void *handle)
 		take_back(port, grip->import);
 	list_remove(&grip->node);
 	ripc__shm_import_put(port, grip->import);
-	/* No message wakes us for what others must let go of. */
+	/* No message wakes us for memory that others must release. */
 	if (port->freed)
 		ripc__shm_ring_bell(port);
 	ripc__shm_point("unmapped");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Links from senders to us: accepting them, giving them rings, and taking their datagrams. A sender
- * that says anything that does not belong there loses its link; no other sender notices.
+ * Links from senders to us: accepting them, giving them rings, and taking their datagrams. A
+ * sender that violates the protocol loses its link; no other sender notices.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,11 +17,11 @@
 #define ACCEPTS_MAX  8    /* connections accepted in one go */
 #define MESSAGES_MAX 16   /* taken from one socket in one go */
 #define TAKES_MAX    32   /* datagrams taken from one ring in one go */
-#define STRIKES_MAX  3    /* of the clock, 1 to 1.5 s: so long hello, or a WAKE, is waited for */
+#define STRIKES_MAX  3    /* of the clock, 1 to 1.5 s: the wait for hello, or a WAKE */
 #define EARLY_MIN    2    /* datagrams over its socket, or */
-#define OWED_POLLS   128  /* polls since hello: then it gets a ring once nothing else is to do; */
+#define OWED_POLLS   128  /* polls since hello: then it gets a ring once all else is done; */
 #define EARLY_MAX    16   /* after so many datagrams in any case; if there is none, after so many */
-#define TRIES_MAX    8    /* again, and after ever twice as many: they double so often */
+#define TRIES_MAX    8    /* again, and each time twice as many: they double so often */
 
 /* ---- coming and going -------------------------------------------------------------------- */
 
@@ -86,7 +86,7 @@ void ripc__shm_accept(struct shm_port *port)
 			turn_away(port);
 		if (fd < 0)
 			return;
-		port->look = true; /* at what it says, and for more */
+		port->look = true; /* at its messages, and for more links */
 		ripc__shm_point("accepted");
 		error = in_make(port, fd);
 		if (error == -EACCES)
@@ -97,7 +97,7 @@ void ripc__shm_accept(struct shm_port *port)
 	}
 }
 
-/* As far as we know: its datagrams come that way. */
+/* Notes how the sender's datagrams arrive, as far as we know. */
 static void way_set(struct shm_port *port, struct shm_in *in, enum shm_way way)
 {
 	uint32_t rings = (uint32_t)((way == SHM_BY_RING) - (in->way == SHM_BY_RING));
@@ -138,7 +138,7 @@ void ripc__shm_in_free(struct shm_port *port, struct shm_in *in)
 	free(in);
 }
 
-/* Nothing more will come over its socket: it is freed once its ring is empty. */
+/* Nothing more will arrive over its socket: the link is freed once its ring is empty. */
 static void shm_in_end(struct shm_port *port, struct shm_in *in)
 {
 	ripc__shm_unwatch(port, &in->watch);
@@ -149,8 +149,9 @@ static void shm_in_end(struct shm_port *port, struct shm_in *in)
 }
 
 /*
- * Has a partner died that had shown us memory of others? A child of the partner may keep the socket
- * open. The end of the link ends our leases of memory that we do not read. The owner waits for it.
+ * Has a partner died that had shown us others' memory? A child of the partner may keep the
+ * socket open. The end of the link ends our leases of memory that we do not read, for which the
+ * owner waits.
  */
 static bool is_giver_dead(const struct shm_in *in)
 {
@@ -198,7 +199,7 @@ static uint32_t free_index(const struct shm_port *port)
 	return i;
 }
 
-/* Gives a sender its ring. False: without memory, or beyond the limits, there is none now. */
+/* Gives a sender its ring. False: there is none now, for want of memory, or beyond the limits. */
 static bool ring_offer(struct shm_port *port, struct shm_in *in)
 {
 	struct shm_ring_offer offer = {free_index(port), -1, port->board_fd, port->bits_fd};
@@ -234,8 +235,8 @@ static bool ring_offer(struct shm_port *port, struct shm_in *in)
 }
 
 /*
- * If there is none, it goes on sending over the socket, which is slower, and its own datagrams
- * bring it another try: a sender that waits costs us nothing.
+ * If there is no ring, the sender goes on over the socket, which is slower, and its own
+ * datagrams cause another try: a sender that waits costs us nothing.
  */
 static void offer_now(struct shm_port *port, struct shm_in *in)
 {
@@ -310,7 +311,7 @@ static bool greet(struct shm_port *port, struct shm_in *in, const uint8_t *bytes
 	return true;
 }
 
-/* Takes one message. False: it makes no sense. */
+/* Takes one message. False: the message makes no sense. */
 static bool take_message(struct shm_port *port, struct shm_in *in, struct ripc__buffer *buffer,
 		struct shm_received *received, int *got)
 {
@@ -336,7 +337,7 @@ uint32_t ripc__shm_in_input(struct shm_port *port, struct shm_in *in, struct rip
 	struct shm_received received;
 	uint32_t at = 0, taken = 0;
 
-	/* The clock may have ended it after the sockets were looked at. */
+	/* The clock may have ended the link after the sockets were polled. */
 	if (in->watch.fd < 0)
 		return 0;
 	if (in->offer_at && in->n_early >= in->offer_at)
@@ -377,7 +378,7 @@ void ripc__shm_in_memory(struct shm_port *port, struct shm_in *in)
 		if (!take_message(port, in, buffer, &received, &got))
 			shm_in_end(port, in);
 	}
-	/* No poll will do it. */
+	/* No poll will rearm it. */
 	if (port->roused)
 		ripc__shm_rearm(port);
 }

@@ -23,18 +23,18 @@ struct ucred;
 
 /*
  * Makes len bytes (whole pages) of zeros that have memory behind them and can neither shrink nor
- * grow; read_only: for all who map it after us. *memory is our mapping, *fd is for the others.
- * -ENOMEM, -EMFILE, -EFBIG (ripc__memfd_size()) and what memfd_create(2) may say.
+ * grow; read_only: for all who map them after us. *memory is our mapping, *fd is for the others.
+ * -ENOMEM, -EMFILE, -EFBIG (ripc__memfd_size()) and the errors of memfd_create(2).
  */
 int ripc__shm_segment_make(size_t len, bool read_only, void **memory, int *fd);
 /*
- * Maps len bytes of somebody's descriptor, which stays the caller's. -EBADMSG: it is no such
- * memory, it has holes, or it could be taken away under us.
+ * Maps len bytes of another process's descriptor, which stays the caller's. -EBADMSG: it is no
+ * such memory, it has holes, or it could be taken away from us.
  */
 int ripc__shm_segment_map(int fd, size_t len, bool writable, void **memory);
 /*
- * The same, read only, of a file of *len bytes that need not be filled: as far as there is memory,
- * which is then *len. -ENODATA: there is none.
+ * The same, read only, of a file of *len bytes that need not be filled. Maps the part with
+ * memory behind it, whose length is then *len. -ENODATA: there is none.
  */
 int ripc__shm_segment_map_filled(int fd, size_t *len, void **memory);
 void ripc__shm_segment_unmap(void *memory, size_t len);
@@ -43,8 +43,9 @@ void ripc__shm_segment_unmap(void *memory, size_t len);
 
 /*
  * A ring of datagrams from one sender to one receiver, in memory that both have mapped and the
- * receiver owns. Either side may find anything there: what it reads is copied once, checked and
- * then used, and its own position is kept in memory of its own. docs/protocol.md has the bytes.
+ * receiver owns. Each side distrusts the contents: it copies each value once, then checks and
+ * uses the copy, and keeps its own position in memory of its own. docs/protocol.md has the
+ * bytes.
  */
 
 #define SHM_SLOTS    128u /* a power of two */
@@ -68,8 +69,8 @@ struct shm_ring_memory {
 struct shm_ring_out {
 	struct shm_ring_memory *memory;
 	uint32_t tail;      /* datagrams put */
-	uint32_t head_seen; /* of which these have been taken, as last looked at */
-	uint64_t area_tail, area_head; /* bytes of the area ever taken; ever given back */
+	uint32_t head_seen; /* taken ones of these, at the last look */
+	uint64_t area_tail, area_head; /* bytes of the area ever used; ever released */
 	uint64_t area_end[SHM_SLOTS];  /* area_tail after the datagram in this slot */
 };
 
@@ -77,18 +78,19 @@ struct shm_ring_out {
 struct shm_ring_in {
 	struct shm_ring_memory *memory; /* NULL: there is no ring */
 	uint32_t head;      /* datagrams taken */
-	uint32_t head_told; /* the sender was told of these */
+	uint32_t head_told; /* taken datagrams that the sender knows of */
 };
 
 /*
- * False: there is no room, or the receiver has written nonsense. The next load of the caller
- * may come before the datagram is seen: use a fence before looking whether the receiver sleeps.
+ * False: there is no room, or the receiver has written nonsense. The caller's next load may
+ * happen before the datagram is visible: use a fence before checking whether the receiver
+ * sleeps.
  */
 bool ripc__shm_ring_put(struct shm_ring_out *ring, const struct ripc__tx *tx);
 
 /*
- * Is there a datagram? Prefetches all cache lines of the slot: else the receiver would ask for the
- * others only after the first one, which has the length.
+ * Is there a datagram? Prefetches all cache lines of the slot: otherwise the receiver would
+ * fetch the others only after the first one, which has the length.
  */
 static inline bool ripc__shm_ring_ready(const struct shm_ring_in *ring)
 {
@@ -137,16 +139,16 @@ static inline void ripc__shm_point(const char *name)
 #define SHM_VERSION    1
 #define SHM_NAME_LEN   16
 #define SHM_ADDR_LEN   (8 + SHM_NAME_LEN) /* host identity, name */
-#define SHM_BUFFERS    64u   /* datagrams handed over at once */
+#define SHM_BUFFERS    64u   /* datagrams with core at once */
 #define SHM_RINGS_MAX  1024u
-#define SHM_DIRECT_MAX 8u    /* up to so many rings are looked at without asking the bits */
+#define SHM_DIRECT_MAX 8u    /* up to so many rings are polled without the bits */
 #define SHM_LISTED_MAX 16u   /* users, and groups, that the options name */
-#define SHM_SCAN_EVERY 64u   /* polls: then all rings are looked at, whatever the bits say */
+#define SHM_SCAN_EVERY 64u   /* polls: then all rings are polled, whatever the bits are */
 
-/* Only the owner writes it: all its senders' view of the receiver. One page. */
+/* The receiver's state for all its senders. Only the owner writes it. One page. */
 struct shm_board {
 	_Atomic uint32_t asleep;  /* enum shm_asleep in the lowest two bits; changes each time */
-	_Atomic uint32_t crowded; /* not 0: senders say in the bits that there is something */
+	_Atomic uint32_t crowded; /* not 0: senders mark their datagrams in the bits */
 };
 
 enum shm_asleep {
@@ -159,7 +161,7 @@ enum shm_asleep {
 struct shm_bits {
 	_Alignas(64) _Atomic uint32_t wakes;
 	struct {
-		_Alignas(64) _Atomic uint64_t word; /* bit i % 64: ring i has something */
+		_Alignas(64) _Atomic uint64_t word; /* bit i % 64: ring i has datagrams */
 	} rings[SHM_RINGS_MAX / 64];
 };
 
@@ -167,7 +169,7 @@ struct shm_bits {
 #define SHM_BITS_LEN  4096u
 #define SHM_RING_LEN  ((sizeof(struct shm_ring_memory) + 4095) & ~(size_t)4095)
 
-/* The options, as configured. NULL: not. */
+/* The options, as configured. NULL: not set. */
 struct shm_words {
 	const char *uids, *gids;
 };
@@ -187,7 +189,7 @@ struct shm_device {
 	struct shm_admission admission;
 	uint64_t ring_bytes, ring_bytes_max; /* of rings that we own */
 	struct ripc__map keys;    /* struct shm_key */
-	uint32_t n_exports;       /* partners that we let read */
+	uint32_t n_exports;       /* partners that may read */
 };
 
 #define SHM_KEYS   64u /* ranges that one partner may read at once */
@@ -206,8 +208,8 @@ struct shm_table {
 #define SHM_TABLE_LEN 4096u
 
 /*
- * The key of the same entry: the partner has that range mapped. 0, or one of the numbers below: the
- * partner has let go of it. Only the partner writes claims. One page.
+ * The key of the same entry: the partner has that range mapped. 0, or one of the numbers below:
+ * the partner has released it. Only the partner writes claims. One page.
  */
 struct shm_claims {
 	_Atomic uint64_t keys[SHM_KEYS];
@@ -215,7 +217,7 @@ struct shm_claims {
 
 #define SHM_KEY_LEAST 4u /* the numbers of keys begin here, so that none below is 0 */
 
-/* The partner has shown the memory to others, and nobody reads it any more. */
+/* The partner has shown the memory to others, and none reads it any more. */
 static inline uint64_t shm_claim_passed(uint64_t key)
 {
 	return key ^ 1;
@@ -233,9 +235,9 @@ static inline uint64_t shm_claim_left(uint64_t key)
 struct shm_exports {
 	struct shm_table *table;
 	struct shm_claims *claims;
-	int claims_fd;                      /* its lock tells whether the partner lives */
-	bool is_pledged;                    /* and our lock whether we do */
-	uint32_t n_handed;                  /* keys that it has mapped */
+	int claims_fd;                      /* its lock shows whether the partner lives */
+	bool is_pledged;                    /* our lock shows whether we live */
+	uint32_t n_handed;                  /* keys that the partner has mapped */
 	uint64_t used;                      /* bit i: entry i is open, or mapped */
 	struct {
 		struct ripc__shared memory; /* id 0: none */
@@ -256,7 +258,7 @@ struct shm_key {
 	struct list node;    /* port->handed */
 	uint64_t cookie;
 	bool ended;          /* mapped when the link ended */
-	bool lingers;        /* ours, let go of, and others may still read it */
+	bool lingers;        /* ours, released, and others may still read it */
 };
 
 /* A slab of another's, mapped as far as it is filled. */
@@ -264,15 +266,15 @@ struct shm_import {
 	void *memory;
 	size_t len, file_len;
 	uint64_t serial;
-	uint32_t refs; /* of the slot that it came for, of grips, and of keys that we gave on */
+	uint32_t refs; /* of its slot, of grips, and of keys that we gave on */
 	uint32_t n_grips, n_keys; /* of those */
 	struct shm_imports *imports; /* counts there; NULL: the link has ended */
 	int fd;        /* to give it on; -1: it is not kept */
 	bool is_lease; /* fd is a lease, which keeps the memory as it is */
 	bool passed;   /* given on once, so in port->passed */
-	bool left;     /* somebody to whom it was given on has not let go of it, or may not have */
+	bool left;     /* a process that got it from us has not released it, or may not have */
 	struct list node; /* port->passed */
-	uint64_t id;   /* by which it is shown to others; 0: it is not, or not any more */
+	uint64_t id;   /* its ID when shown to others; 0: not shown, or not any more */
 };
 
 /* The reader's side, for one holder. */
@@ -282,9 +284,9 @@ struct shm_imports {
 	int claims_fd;             /* while there are claims: we have it locked */
 	struct shm_import *slabs[SHM_SLABS]; /* NULL: none */
 	uint64_t last_serial;
-	uint64_t bytes;            /* of its slabs that are mapped, be it by grips alone */
+	uint64_t bytes;            /* of its mapped slabs, even if only by grips */
 	uint32_t n_mapped;
-	uint32_t n_leases;         /* of those: memory that the partner was given itself */
+	uint32_t n_leases;         /* of those: memory that the partner itself was given */
 };
 
 /* A range of another's that core has mapped. */
@@ -304,7 +306,7 @@ struct shm_read {
 	uint8_t *to;
 	size_t len, done;
 	int status;
-	uint32_t looks; /* at the sockets, for what the key speaks of */
+	uint32_t looks; /* looks at the sockets for the key's memory */
 };
 
 enum shm_watched { SHM_LISTENER, SHM_BELL, SHM_CLOCK, SHM_IN, SHM_OUT };
@@ -323,10 +325,10 @@ struct shm_holder {
 	uint32_t held[SHM_SHARES];
 };
 
-/* How a sender's datagrams come. */
+/* How a sender's datagrams arrive. */
 enum shm_way {
 	SHM_BY_SOCKET, /* there is no ring, or it is not used yet */
-	SHM_OFFERED, /* a ring, and nothing has come by the socket since */
+	SHM_OFFERED, /* a ring was offered, and nothing arrived by the socket since */
 	SHM_BY_RING,
 };
 
@@ -334,17 +336,17 @@ enum shm_way {
 struct shm_in {
 	struct shm_watch watch;
 	struct list node;         /* port->ins */
-	struct list end;          /* port->ended, once nothing more can come over its socket */
+	struct list end;          /* port->ended, once nothing more can arrive over its socket */
 	uint32_t head_at_end;     /* of its ring, then */
-	struct ripc__addr from;   /* as the sender says; len 0: it has not said hello */
+	struct ripc__addr from;   /* as the sender claims; len 0: it has not sent hello */
 	uint32_t index;           /* in port->rings */
 	struct shm_holder *process, *user; /* owners; user NULL: ours, or as good as process */
 	uint32_t n_strikes;       /* of the clock: without hello; and since a ring was offered */
-	uint32_t n_early;         /* datagrams that came over its socket */
-	uint32_t greeted_at;      /* port->polls when it said hello */
+	uint32_t n_early;         /* datagrams that arrived over its socket */
+	uint32_t greeted_at;      /* port->polls when it sent hello */
 	bool owed;                /* since then, until a ring for it was first tried */
 	uint32_t offer_at;        /* n_early: then a ring is tried in any case; 0: never */
-	uint32_t n_tries;         /* for which there was none */
+	uint32_t n_tries;         /* tries without a ring */
 	struct shm_ring_in ring;
 	enum shm_way way;
 	struct shm_imports *imports; /* NULL: none */
@@ -354,7 +356,7 @@ enum shm_out_state {
 	SHM_IDLE,   /* not connected (any more) */
 	SHM_EARLY,  /* connected, no ring yet */
 	SHM_LINKED,
-	SHM_DEAD,   /* the receiver is gone, or will not have us */
+	SHM_DEAD,   /* the receiver is gone, or refuses us */
 };
 
 /* A link from us to a receiver, shared by all routes that lead there. */
@@ -365,19 +367,19 @@ struct shm_out {
 	uint8_t name[SHM_NAME_LEN];
 	uint32_t refs;
 	uint32_t index;           /* of our ring there */
-	uint32_t rung;            /* the sleep from which we have woken it */
+	uint32_t rung;            /* the sleep that we have ended */
 	struct shm_ring_out *ring;
 	const struct shm_board *board;
 	struct shm_bits *bits;
 	uid_t uid;                /* the receiver's */
-	int why;                  /* SHM_DEAD: what send says */
+	int why;                  /* SHM_DEAD: the error of send */
 	uint32_t n_turned_away;   /* links in a row that the receiver has closed at once */
 	bool is_self;             /* the receiver is in this process */
 	struct shm_port *port;    /* ours */
 	struct shm_exports *exports; /* NULL: none */
 };
 
-/* why: what send says from now on, a negative errno. */
+/* why: the error of send from now on, a negative errno. */
 static inline void shm_out_die(struct shm_out *out, int why)
 {
 	out->state = SHM_DEAD;
@@ -392,7 +394,7 @@ struct shm_port {
 	bool clock_runs;
 	uint32_t clock_ms;          /* until its next strike, from the last one on */
 	int epoll_fd, board_fd, bits_fd;
-	int spare_fd;               /* for when there are no others; -1: none */
+	int spare_fd;               /* used when there are no others; -1: none */
 	struct shm_board *board;
 	struct shm_bits *bits;
 	struct ripc__buffers *buffers;
@@ -402,21 +404,21 @@ struct shm_port {
 	uint32_t first;             /* where the next poll begins */
 	uint64_t todo[SHM_RINGS_MAX / 64]; /* rings that were not emptied */
 	/*
-	 * Links, in and out, on whose sockets datagrams or a ring may come; n_offered of
-	 * them are SHM_OFFERED. n_ring_links: the other ones in, SHM_BY_RING. wait() reads
-	 * without the lock what is atomic.
+	 * Links, in and out, on whose sockets datagrams or a ring may arrive; n_offered of them
+	 * are SHM_OFFERED. n_ring_links: the other ones in, SHM_BY_RING. wait() reads the atomic
+	 * ones without the lock.
 	 */
 	_Atomic uint32_t n_socket_links;
 	_Atomic uint32_t n_ring_links;
 	uint32_t n_offered;
 	uint32_t n_ins;
-	uint32_t n_silent;          /* of those: have not said hello */
+	uint32_t n_silent;          /* of those: have not sent hello */
 	struct ripc__map holders;   /* struct shm_holder: the processes that hold any of those */
 	uint32_t n_owed;            /* of those: owed */
 	struct list ins;            /* struct shm_in */
 	struct list ended;          /* of those: without a socket */
 	struct list handed;         /* struct shm_key: mapped by partners */
-	struct ripc__mutex handed_lock; /* of that list: wait() looks through it, too */
+	struct ripc__mutex handed_lock; /* of that list: wait() reads it, too */
 	struct list grips;          /* struct shm_grip */
 	struct list passed;         /* struct shm_import: given on, and still there */
 	uint64_t last_passed_id;
@@ -428,8 +430,9 @@ struct shm_port {
 	bool look;                  /* the sockets may have something */
 	bool look_all;              /* at the sockets, until they have nothing */
 	bool freed;                 /* handed memory may just have been freed */
-	bool untrimmed;             /* a partner could not be told of some: again by the clock */
-	bool look_leases;           /* at what lingers, once */
+	bool untrimmed;             /* a partner could not be notified of some: again by the
+	                               clock */
+	bool look_leases;           /* look at lingering memory, once */
 	struct timespec looked;     /* coarse; when they were last looked at */
 	_Atomic bool woken;
 	bool armed;                 /* and not polled since */
@@ -460,7 +463,7 @@ enum shm_message {
 	SHM_CLAIMS, SHM_REFUSED, SHM_PASSED,
 };
 
-/* Does it bring memory to be read? */
+/* Does the message bring memory to be read? */
 static inline bool shm_brings_memory(int message)
 {
 	return message == SHM_TABLE || message == SHM_SLAB || message == SHM_CLAIMS ||
@@ -472,7 +475,7 @@ struct shm_received {
 	uint32_t len, number;
 	int fd; /* the caller's; -1: none, or we could not get it */
 };
-/* A listening socket with this name, or with any that is free if it is NULL. */
+/* Opens a listening socket with this name, or with any that is free if it is NULL. */
 int ripc__shm_listen(const uint8_t name[SHM_NAME_LEN]);
 /* -EAGAIN: too many wait to be accepted. Sends hello. */
 int ripc__shm_connect(const uint8_t to[SHM_NAME_LEN], const uint8_t own[SHM_NAME_LEN]);
@@ -483,9 +486,9 @@ bool ripc__shm_is_self(int fd);
 /* 0, -EAGAIN, or another error that ends the connection. */
 int ripc__shm_send_datagram(int fd, const struct ripc__tx *tx);
 int ripc__shm_send_offer(int fd, const struct shm_ring_offer *offer);
-/* 0; or an error: where the socket is full or ended, the receiver wakes for that. */
+/* 0; or an error: if the socket is full or ended, the receiver wakes for that. */
 int ripc__shm_send_wake(int fd);
-/* Tells a sender of a user that is not admitted. */
+/* Notifies a sender of a user that is not admitted. */
 void ripc__shm_send_refused(int fd);
 /* SHM_TABLE, SHM_SLAB, SHM_CLAIMS and SHM_PASSED, with a descriptor unless it is -1. */
 int ripc__shm_send_memory(int fd, enum shm_message type, uint32_t number, uint64_t len,
@@ -495,7 +498,7 @@ int ripc__shm_send_memory(int fd, enum shm_message type, uint32_t number, uint64
  * SHM_NOTHING: nothing more now. -ECONNRESET: the connection ended; -EBADMSG: nonsense.
  */
 int ripc__shm_receive(int fd, uint8_t *bytes, struct shm_received *received);
-/* The type of what comes next from there, SHM_NOTHING if there is nothing. */
+/* The type of the next message, SHM_NOTHING if there is none. */
 int ripc__shm_next(int fd);
 /*
  * Receives a message of a receiver: SHM_NOTHING, SHM_RING (its descriptors are ours), -EMFILE
@@ -522,13 +525,13 @@ void ripc__shm_where(void *port, const void *peer, struct ripc__where *where);
 uint32_t ripc__shm_peer_mtu(void *port, void *peer);
 bool ripc__shm_peer_matches(void *port, const void *peer, const struct ripc__addr *from);
 int ripc__shm_send(void *port, void *peer, const struct ripc__tx *tx, uint32_t n);
-/* Connects if need be. 0, or why nothing can be sent over the socket now. */
+/* Connects if need be. 0, or the reason why nothing can be sent over the socket now. */
 int ripc__shm_out_connect(struct shm_port *port, struct shm_out *out);
-/* Wakes who has this name, if it sleeps and we have a ring there. */
+/* Wakes the receiver of this name, if it sleeps and we have a ring there. */
 void ripc__shm_out_rouse(struct shm_port *port, const uint8_t name[SHM_NAME_LEN]);
-/* Something came from the receiver. */
+/* A message of the receiver has arrived. */
 void ripc__shm_out_input(struct shm_port *port, struct shm_out *out);
-/* Takes apart what is connected or mapped: it can be freed, or connected again. */
+/* Closes and unmaps all of the link: it can be freed, or connected again. */
 void ripc__shm_out_cut(struct shm_port *port, struct shm_out *out);
 
 /* in.c */
@@ -536,42 +539,44 @@ void ripc__shm_accept(struct shm_port *port);
 /* Takes up to n datagrams from the link's socket. Sets port->look if there may be more. */
 uint32_t ripc__shm_in_input(struct shm_port *port, struct shm_in *in, struct ripc__event *events,
 		uint32_t n);
-/* The same from its ring, in which there is something. */
+/* The same from the link's ring, which has datagrams. */
 uint32_t ripc__shm_in_take(struct shm_port *port, struct shm_in *in, struct ripc__event *events,
 		uint32_t n);
-/* Takes what it has sent for reading, as far as no datagram is before it. */
+/* Takes the memory that the sender has sent for reading, as far as no datagram is before it. */
 void ripc__shm_in_memory(struct shm_port *port, struct shm_in *in);
 /*
- * Offers rings to those who are owed one, unless they have just come. Called when there is nothing
- * else to do: making a ring takes longer (0.2 ms) than answering who comes with a question.
+ * Offers rings to senders that are owed one, unless they have just connected. Called when
+ * nothing else is to be done: making a ring takes longer (0.2 ms) than answering a new sender's
+ * request.
  */
 void ripc__shm_offer_owed(struct shm_port *port);
-/* Is there anything left in it that was sent before its end? */
+/* Has the link datagrams left that were sent before its end? */
 bool ripc__shm_in_lasts(const struct shm_in *in);
 void ripc__shm_in_free(struct shm_port *port, struct shm_in *in);
 
 /*
  * Called by each strike of the clock. A link without a hello is closed after a second. A sender
- * that was offered a ring and has been silent for a second counts as one that uses the ring.
+ * that was offered a ring and has sent nothing over the socket for a second counts as one that
+ * uses the ring.
  */
 void ripc__shm_ins_strike(struct shm_port *port);
 
 /* share.c */
-/* A connection is who's; -EUSERS, -EMFILE: it would be one too many. */
+/* Counts a connection for who; -EUSERS, -EMFILE: it would be one too many. */
 int ripc__shm_share_enter(struct shm_port *port, struct shm_in *in, const struct ucred *who);
 void ripc__shm_share_leave(struct shm_port *port, struct shm_in *in);
-/* May it have one more? */
+/* May the process have one more? */
 bool ripc__shm_share_left(const struct shm_port *port, const struct shm_in *in,
 		enum shm_share share);
 void ripc__shm_share_take(struct shm_in *in, enum shm_share share, int amount);
-/* May the port keep this descriptor, which it need not have? */
+/* May the port keep this descriptor, which is not necessary? */
 bool ripc__shm_may_keep(const struct shm_port *port, int fd);
 
 /* export.c */
 int ripc__shm_clock_open(void);
-/* From now on holders, and who ins_strike is about, are looked at, as long as there are any. */
+/* From now on the clock checks holders, and the links of ins_strike, as long as there are any. */
 void ripc__shm_clock_start(struct shm_port *port);
-/* Looks: the links to those that are dead end. After ripc__shm_ins_strike(). */
+/* Ends the links to dead processes. After ripc__shm_ins_strike(). */
 void ripc__shm_clock_strike(struct shm_port *port);
 
 /* export.c: our memory for others */
@@ -581,17 +586,17 @@ int ripc__shm_mem_close(void *port, const struct ripc__key *key, enum ripc__clos
 		uint64_t cookie);
 /* Is any handed key not mapped any more? Also without core's lock. */
 bool ripc__shm_any_home(struct shm_port *port);
-/* The events that say so, up to n. */
+/* Fills in the events of these keys, up to n. */
 uint32_t ripc__shm_come_home(struct shm_port *port, struct ripc__event *events, uint32_t n);
-/* The port closes: what was handed is forgotten. */
+/* The port closes: handed keys are forgotten. */
 void ripc__shm_handed_free(struct shm_port *port);
-/* The links have ended: nobody can use the keys that are still open. */
+/* The links have ended: no partner can use the keys that are still open. */
 void ripc__shm_keys_free(struct shm_port *port);
 /* The link ends: so do its keys. */
 void ripc__shm_exports_end(struct shm_out *out);
-/* Tells the partner of memory that is not there any more, so that it does not stay. */
+/* Notifies the partner of memory that is gone: its mapping must not stay. */
 void ripc__shm_exports_trim(struct shm_out *out);
-/* The memory of ours, shown to partners, that is this file; NULL: none. */
+/* Our memory, shown to partners, that is this file; NULL: none. */
 const struct ripc__shared *ripc__shm_exported(struct shm_port *port, int fd);
 
 /* import.c: others' memory for us */
@@ -599,7 +604,7 @@ int ripc__shm_read(void *port, void *peer, const struct ripc__move *move);
 int ripc__shm_map(void *port, void *peer, const struct ripc__key *key, size_t len,
 		struct ripc__mapping *mapping);
 void ripc__shm_unmap(void *port, void *handle);
-/* Goes on with reads, for a while; up to n events. */
+/* Goes on with reads, for a while; fills in up to n events. */
 uint32_t ripc__shm_read_step(struct shm_port *port, struct ripc__event *events, uint32_t n);
 /*
  * A message that brings memory arrived. False: the message makes no sense. Closes the
@@ -612,7 +617,7 @@ void ripc__shm_imports_end(struct shm_port *port, struct shm_in *in);
 
 /* export.c: others' memory that we have mapped, for still others */
 void ripc__shm_import_put(struct shm_port *port, struct shm_import *import);
-/* The link over which it came ends. */
+/* The link over which the memory came ends. */
 void ripc__shm_import_detach(struct shm_port *port, struct shm_import *import);
 
 /* port.c */
@@ -623,7 +628,7 @@ void ripc__shm_release(void *port, void *handle);
 int ripc__shm_wait_arm(void *port);
 void ripc__shm_wait(void *port);
 void ripc__shm_wake(void *port);
-/* For who has taken a wake-up for the sockets, or the bell: a sleeper may have missed it. */
+/* For a poll that has taken a wake-up on the sockets, or the bell: a sleeper may have missed it. */
 void ripc__shm_rearm(struct shm_port *port);
 /* Makes the descriptor readable. */
 void ripc__shm_ring_bell(const struct shm_port *port);

@@ -15,7 +15,7 @@
 #include "util/rare.h"
 #include "util/system/cancel.h"
 
-/* A receiver that closes so many links before they have a ring has no descriptors for them. */
+/* A receiver that closes this many links before they have a ring has no descriptors for them. */
 #define TURNED_AWAY_MAX 3u
 
 /* ---- routes ------------------------------------------------------------------------------ */
@@ -140,7 +140,7 @@ bool ripc__shm_peer_matches(void *port, const void *peer, const struct ripc__add
 
 /* ---- connecting -------------------------------------------------------------------------- */
 
-/* 0; -EAGAIN: the receiver is behind with accepting; else nobody is there for us. */
+/* 0; -EAGAIN: the receiver is behind with accepting; other errors: no receiver is there for us. */
 static int connect_to(struct shm_port *port, struct shm_out *out)
 {
 	int fd = ripc__shm_connect(out->name, port->name), error;
@@ -197,9 +197,9 @@ unmap_ring:
 }
 
 /*
- * No more datagrams come over the socket. A receiver that cannot be told goes on looking there,
- * which costs time, and is told by the next WAKE. That WAKE also ends a sleep, so the first
- * datagram in the ring need not send another.
+ * No more datagrams are sent over the socket. A receiver that cannot be notified goes on polling
+ * it, which costs time, and is notified by the next WAKE. That WAKE also ends a sleep, hence the
+ * first datagram in the ring need not send another.
  */
 static void tell_linked(struct shm_out *out)
 {
@@ -218,12 +218,12 @@ void ripc__shm_out_input(struct shm_port *port, struct shm_out *out)
 	if (out->watch.fd < 0)
 		return;
 	got = ripc__shm_receive_offer(out->watch.fd, &offer);
-	/* Without descriptors, as without memory, the socket goes on. */
+	/* Without descriptors, or without memory, the socket stays in use. */
 	if (got == SHM_NOTHING || got == -EMFILE)
 		return;
 	if (got == SHM_RING) {
 		ripc__shm_point("offer_taken");
-		/* Without memory for it the socket goes on carrying what there is to carry. */
+		/* Without memory for the ring the socket stays in use. */
 		if (out->state == SHM_EARLY && map_offer(out, &offer) == 0) {
 			out->state = SHM_LINKED;
 			out->n_turned_away = 0;
@@ -257,7 +257,7 @@ int ripc__shm_out_connect(struct shm_port *port, struct shm_out *out)
 
 /* ---- sending ----------------------------------------------------------------------------- */
 
-/* Through the socket. How many were taken. */
+/* Sends through the socket. Returns how many were taken. */
 static uint32_t send_early(struct shm_port *port, struct shm_out *out, const struct ripc__tx *tx,
 		uint32_t n)
 {
@@ -287,7 +287,7 @@ static int link_begin(struct shm_port *port, struct shm_out *out)
 		return -EMFILE;
 	}
 	error = connect_to(port, out);
-	/* No other will ever have the name of a socket that is gone. */
+	/* The name of a socket that is gone is never used again. */
 	if (error == -ECONNREFUSED || error == -EACCES) {
 		shm_out_die(out, error == -EACCES ? error : -ECONNRESET);
 		return 0;
@@ -297,7 +297,7 @@ static int link_begin(struct shm_port *port, struct shm_out *out)
 	return error ? -EAGAIN : 0;
 }
 
-/* Brings the link on its way; errors as above. */
+/* Advances the link; errors as above. */
 static int advance(struct shm_port *port, struct shm_out *out)
 {
 	if (out->state == SHM_IDLE)
@@ -327,7 +327,7 @@ void ripc__shm_out_rouse(struct shm_port *port, const uint8_t name[SHM_NAME_LEN]
 		ripc__shm_rouse(out);
 }
 
-/* No ring there yet, or any more. */
+/* Sends without a ring: none yet, or not any more. */
 static RIPC__RARE int send_unlinked(struct shm_port *port, struct shm_peer *peer,
 		const struct ripc__tx *tx, uint32_t n)
 {

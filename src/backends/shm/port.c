@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A port of the shm backend: its socket, its epoll set, and the two pages that it shares with
- * all who send to it.
+ * all its senders.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -152,22 +152,22 @@ void ripc__shm_port_close(struct shm_port *port)
 /* ---- poll -------------------------------------------------------------------------------- */
 
 /*
- * Looking for what has come. Few rings are looked at one after the other; when there are many,
- * senders say in the bits which have something. A hostile sender can clear the others' bits: so
- * all rings are looked at now and then, and before sleeping.
+ * Polling for arrivals. A few rings are polled one after the other. With many rings, senders
+ * mark in the bits which have datagrams. A hostile sender can clear the others' bits: all rings
+ * are therefore polled now and then, and before sleeping.
  *
- * The sockets cost a system call: they are looked at when something points to them, when nothing
- * else has come for a while, and every few milliseconds, though messages flow through the rings:
- * what comes by them can take so long that few polls are many milliseconds.
+ * The sockets cost a system call. They are polled when there is a sign of arrivals, when there
+ * were none elsewhere for a while, and every few milliseconds even if messages flow through the
+ * rings: handling these can take so long that few polls last many milliseconds.
  */
 
 #define LOOK_AFTER 256u /* polls in a row that found nothing: some 5 us */
-#define TIME_EVERY 8u  /* of them, one looks at the coarse clock */
+#define TIME_EVERY 8u  /* of them, one reads the coarse clock */
 #define TIME_EVERY_BUSY 16u /* the same of polls that found something */
 #define LOOKS_MAX  3  /* at the sockets, in one poll */
 #define READY_MAX  16
 
-/* Looks at all rings, beginning where the last look had to end. */
+/* Polls all rings, beginning where the last look had to end. */
 static uint32_t take_all(struct shm_port *port, struct ripc__event *events, uint32_t n)
 {
 	uint32_t filled = 0, n_rings = port->n_rings;
@@ -184,7 +184,7 @@ static uint32_t take_all(struct shm_port *port, struct ripc__event *events, uint
 	return filled;
 }
 
-/* Takes from the ring if it is one; true: it has more. */
+/* Takes from the ring if there is one; true: it has more. */
 static bool take_marked(struct shm_port *port, uint32_t index, struct ripc__event *events,
 		uint32_t n, uint32_t *filled)
 {
@@ -196,7 +196,7 @@ static bool take_marked(struct shm_port *port, uint32_t index, struct ripc__even
 	return in && ripc__shm_ring_ready(&in->ring);
 }
 
-/* Looks at the rings of which the bits say that they have something. */
+/* Polls the rings that are marked in the bits. */
 static uint32_t take_by_bits(struct shm_port *port, struct ripc__event *events, uint32_t n)
 {
 	uint32_t words = (port->n_rings + 63) / 64, filled = 0;
@@ -236,7 +236,7 @@ static void drain_bell(struct shm_port *port)
 		;
 }
 
-/* Links that have been silent for long end, and links to the dead. */
+/* Ends links that sent nothing for long, and links to dead processes. */
 static void look_at_lives(struct shm_port *port)
 {
 	ripc__shm_ins_strike(port);
@@ -270,7 +270,7 @@ static uint32_t look_once(struct shm_port *port, struct ripc__event *events, uin
 	return filled;
 }
 
-/* A sender that was just accepted may have something to say already. */
+/* A sender that was just accepted may have sent messages already. */
 static RIPC__RARE uint32_t take_from_sockets(struct shm_port *port, struct ripc__event *events,
 		uint32_t n)
 {
@@ -283,7 +283,7 @@ static RIPC__RARE uint32_t take_from_sockets(struct shm_port *port, struct ripc_
 	return filled;
 }
 
-/* Memory that we have freed must not stay because a partner has mapped it. */
+/* Notifies partners of freed memory, which must not stay because they have mapped it. */
 static RIPC__RARE void trim_exports(struct shm_port *port)
 {
 	RIPC__HOLD_CANCEL;
@@ -297,7 +297,7 @@ static RIPC__RARE void trim_exports(struct shm_port *port)
 	}
 }
 
-/* Has the coarse clock moved on (some milliseconds) since the sockets were looked at? */
+/* Has the coarse clock advanced (some milliseconds) since the sockets were polled? */
 static bool is_time(struct shm_port *port)
 {
 	struct timespec now;
@@ -353,7 +353,10 @@ int ripc__shm_poll(void *state, struct ripc__event *events, uint32_t n, bool all
 	port->armed = false;
 	port->polls++;
 	port->look_all |= all;
-	/* At once: giving it back to the system takes the partner long, and delays what follows. */
+	/*
+	 * At once: the partner needs long to return memory to the system, which delays later
+	 * messages.
+	 */
 	if (port->freed)
 		trim_exports(port);
 	filled = take_from_rings(port, events, port->look_all ? n / 2 : n);

@@ -2,11 +2,11 @@
 /*
  * Putting datagrams into a ring and taking them out.
  *
- * Design notes. A slot's word bears the number of the datagram, so that nothing left from the lap
- * before is ever taken for a new one, and the receiver writes nothing into slots. The receiver
- * tells how many it has taken once per half ring, and after each long datagram (the area is small);
- * the sender looks at that only when the ring seems to be full. So while both are quick, what moves
- * between two processors is the lines of the datagram.
+ * Design notes. A slot's word has the number of the datagram: a leftover from the lap before is
+ * never taken for a new one, and the receiver writes nothing into slots. The receiver reports
+ * how many it has taken once per half ring, and after each long datagram (the area is small);
+ * the sender reads that only when the ring seems to be full. While both are quick, only the
+ * lines of the datagram therefore move between two processors.
  */
 #include <errno.h>
 #include <string.h>
@@ -17,7 +17,7 @@
 _Static_assert(sizeof(struct shm_slot) == SHM_SLOT_LEN, "no holes between slots");
 _Static_assert(SHM_AREA >= 2 * RIPC_DATAGRAM_MAX, "the longest must fit wherever the tail is");
 
-/* Learns what has been taken. False: nonsense. */
+/* Reads how many datagrams have been taken. False: nonsense. */
 static RIPC__RARE bool refresh(struct shm_ring_out *ring)
 {
 	uint32_t head = atomic_load_explicit(&ring->memory->head, memory_order_acquire);
@@ -36,7 +36,7 @@ static bool has_slot(const struct shm_ring_out *ring)
 	return ring->tail - ring->head_seen != SHM_SLOTS;
 }
 
-/* Where len bytes are free in the area, without a break; false: nowhere now. */
+/* Finds len free bytes in the area, without a break; false: none now. */
 static bool find_room(const struct shm_ring_out *ring, uint32_t len, uint64_t *start)
 {
 	uint64_t at = ring->area_tail;
@@ -47,7 +47,7 @@ static bool find_room(const struct shm_ring_out *ring, uint32_t len, uint64_t *s
 	return at + len - ring->area_head <= SHM_AREA;
 }
 
-/* From its end on: the first line, which the receiver looks at, is not kept for long. */
+/* Copies from the end on: the first line, which the receiver polls, is not kept for long. */
 static void gather(uint8_t *to, const struct ripc__tx *tx)
 {
 	const struct iovec *iov = tx->iov + tx->n_iov;
@@ -60,7 +60,7 @@ static void gather(uint8_t *to, const struct ripc__tx *tx)
 	}
 }
 
-/* Into the area, and where it is there into the slot. */
+/* Puts the datagram into the area, and its place into the slot. */
 static RIPC__RARE bool put_long(struct shm_ring_out *ring, struct shm_slot *slot,
 		const struct ripc__tx *tx)
 {
@@ -107,7 +107,7 @@ static void took(struct shm_ring_in *ring, uint32_t len)
 	ripc__shm_point("ring_told");
 }
 
-/* From the area. False: it cannot be there. */
+/* Copies from the area. False: the place is impossible. */
 static RIPC__RARE bool copy_long(const struct shm_ring_in *ring, const struct shm_slot *slot,
 		uint8_t *bytes, uint32_t len)
 {

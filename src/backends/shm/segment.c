@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory shared by descriptor. Owns nothing. A partner that gets a descriptor could reopen it with
- * more rights than it bears, so rights are seals, set when the owner has its mapping. Without the
- * seal against shrinking, a partner could cut the memory off under us, which is SIGBUS; where the
- * file has holes, reading them would take memory, and be charged to us.
+ * Memory shared by descriptor. Owns nothing. A partner that gets a descriptor could reopen it
+ * with more rights than it has: rights are therefore seals, set when the owner has its mapping.
+ * Without the seal against shrinking, a partner could cut the memory off while we use it, which
+ * is SIGBUS. If the file has holes, reading them would allocate memory, and be charged to us.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,8 +22,8 @@
 #endif
 
 /*
- * populate: all pages are mapped at once. Slabs, which are not, have large pages, which can only
- * be mapped as such at a multiple of their length.
+ * populate: all pages are mapped at once. Slabs are not populated, and have large pages, which
+ * can only be mapped as such at a multiple of their length.
  */
 static int map(int fd, size_t len, int protection, bool populate, void **memory)
 {
@@ -84,7 +84,7 @@ close_fd:
 	return error;
 }
 
-/* Memory that nobody else writes cannot be punched, either. */
+/* Is the file sealed? Memory that no other process writes cannot be punched, either. */
 static bool is_sealed(int fd, bool writable)
 {
 	int needed = F_SEAL_SHRINK | F_SEAL_GROW | (writable ? 0 : F_SEAL_FUTURE_WRITE);
@@ -94,8 +94,8 @@ static bool is_sealed(int fd, bool writable)
 }
 
 /*
- * How much of the file has memory behind it, from its beginning on; -EBADMSG: it is no such file.
- * In a hole it would be our faults that take memory, or kill us where there is none.
+ * How much of the file has memory behind it, from its beginning on; -EBADMSG: it is no such
+ * file. In a hole our faults would allocate memory, or kill us if there is none.
  */
 static int check(int fd, size_t len, bool writable, size_t *filled)
 {
@@ -108,7 +108,7 @@ static int check(int fd, size_t len, bool writable, size_t *filled)
 	/* Part of a page would be mapped, but not unmapped with the addresses reserved for it. */
 	if (len & ((size_t)sysconf(_SC_PAGESIZE) - 1))
 		return -EBADMSG;
-	/* Memory of huge pages (MFD_HUGETLB) can be lacking when it is touched. */
+	/* Memory of huge pages (MFD_HUGETLB) can be lacking at a touch. */
 	if (system.f_type != TMPFS_MAGIC || (size_t)status.st_size != len)
 		return -EBADMSG;
 	hole = lseek(fd, 0, SEEK_HOLE);

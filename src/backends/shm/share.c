@@ -25,8 +25,8 @@
 #include "util/text.h"
 
 #define INS_MAX    4096u
-#define FILES_PART 3u /* of the descriptors that there may be, connections are at most this part, */
-#define FILES_KEPT 8u /* and none is of this last part */
+#define FILES_PART 3u /* of all possible descriptors, connections are at most this part, */
+#define FILES_KEPT 8u /* and none is in this last part */
 #define IS_USER    (1ull << 63)
 #define KEPT_MAX   256u /* descriptors that make copies needless, */
 #define KEPT_PART  2u   /* and none but of this first part */
@@ -133,14 +133,14 @@ void ripc__shm_share_leave(struct shm_port *port, struct shm_in *in)
 /* ---- admission --------------------------------------------------------------------------- */
 
 /*
- * Which processes a port shares memory with: those of its own user, and those that the options
- * shm.uids and shm.gids admit.
+ * The processes that a port shares memory with: those of its own user, and those that the
+ * options shm.uids and shm.gids admit.
  *
- * Design notes. Nothing counts but what the kernel says of the socket's other end: its user and its
+ * Design notes. Only the kernel's report about the socket's other end counts: its user and its
  * groups when it called connect() or listen(). A process that has left a group since is still
- * admitted by the socket that it made before. A group that has no number in our user namespace is
- * reported as the overflow gid, so that number admits nobody there. An admitted process gets what
- * one of shm.uids gets: rings, never our memory (shm/export.c).
+ * admitted by the socket that it made before. A group that has no number in our user namespace
+ * is reported as the overflow gid: that number admits no process there. An admitted process gets
+ * the same as one of shm.uids: rings, never our memory (export.c).
  */
 
 #define WORD_MAX    64 /* bytes of a name or number, with the end */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The shm backend: its table, and what a device of it is. */
+/* The shm backend: its table and its device. */
 #include "internal.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include "ripc/ripc.h"
 #include "util/system/remedy.h"
 
-#define RINGS_PART 16u /* of the memory that there is, rings take at most this part */
+#define RINGS_PART 16u /* rings take at most this part of all memory */
 
 static int read_options(const struct ripc__host *host, struct shm_device *dev)
 {
@@ -19,7 +19,7 @@ static int read_options(const struct ripc__host *host, struct shm_device *dev)
 	return ripc__shm_admission_read(host, &dev->admission);
 }
 
-/* For the sentence of probe(). */
+/* The words for the sentence of probe(). */
 static const char *admitted_text(const struct shm_admission *admission)
 {
 	if (admission->all)
@@ -80,7 +80,7 @@ static int probe(const struct ripc__host *host, char why[256], char remedy[256])
 	return 0;
 }
 
-/* Why the host's identity is not known: without a free descriptor, too. */
+/* The reason why the host's identity is not known: perhaps there is no free descriptor. */
 static int why_unknown(void)
 {
 	const char *lack;

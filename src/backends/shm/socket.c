@@ -78,7 +78,7 @@ static int push(int fd, const struct msghdr *message)
 	while (n < 0 && errno == EINTR);
 	if (n >= 0)
 		return 0;
-	/* Too long for what the socket's buffer is allowed to be: the ring will take it. */
+	/* Too long for the allowed size of the socket's buffer: the ring will take it. */
 	return errno == ENOBUFS || errno == EMSGSIZE ? -EAGAIN : -errno;
 }
 
@@ -114,7 +114,10 @@ int ripc__shm_who(int fd, struct ucred *who)
 
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, who, &len))
 		return -errno;
-	/* One number for everybody who has none in our user namespace is nobody's. */
+	/*
+	 * The overflow number stands for all users without one in our user namespace: it is no
+	 * user's.
+	 */
 	return ripc__uid_is_user(who->uid) ? 0 : -EACCES;
 }
 
@@ -202,8 +205,8 @@ int ripc__shm_send_offer(int fd, const struct shm_ring_offer *offer)
 }
 
 /*
- * Hands over the n descriptors that a message should have, or closes all that it has. -EBADMSG:
- * they are others, or none are wanted. -EMFILE: we could not get as many.
+ * Returns the n descriptors that a message should have, or closes all that it has. -EBADMSG: it
+ * has others, or none are wanted. -EMFILE: we could not get as many.
  */
 static int take_descriptors(struct msghdr *message, int *fds, size_t n, bool wanted)
 {
@@ -228,7 +231,7 @@ static int take_descriptors(struct msghdr *message, int *fds, size_t n, bool wan
 
 /*
  * The bytes received; 0: nothing now. A partner that closes without having read all resets the
- * connection: the reset is told once, before what the partner sent.
+ * connection: the kernel reports the reset once, before the partner's messages.
  */
 static int pull(int fd, struct msghdr *message)
 {
@@ -248,7 +251,7 @@ static int pull(int fd, struct msghdr *message)
 	return n < 0 && errno == EAGAIN ? 0 : -ECONNRESET;
 }
 
-/* Has a message of a sender the bytes that its type has? n: after the head. */
+/* Has a message of a sender the bytes of its type? n: after the head. */
 static bool is_sound(const uint8_t *head, const uint8_t *bytes, int n)
 {
 	uint32_t number = get32(head + 4);
@@ -360,7 +363,10 @@ void ripc__shm_unwatch(struct shm_port *port, struct shm_watch *watch)
 void ripc__shm_addr_fill(const struct shm_port *port, const uint8_t name[SHM_NAME_LEN],
 		struct ripc__addr *addr)
 {
-	/* As the resolver's local source names this host, to which address proofs are bound. */
+	/*
+	 * The name of this host in the resolver's local source, to which address tokens are
+	 * bound.
+	 */
 	static const uint8_t loopback[16] = {[10] = 0xff, 0xff, 127, 0, 0, 1};
 
 	memcpy(addr->host, loopback, sizeof(loopback));

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sleeping and waking. The receiver says on its board that it sleeps, then looks at its rings once
- * more; a sender puts its datagram into the ring, then looks at the board. Between the two steps
- * both have a full fence, so that at least one of them sees the other (Dekker).
+ * Sleeping and waking. The receiver notes on its board that it sleeps, then polls its rings once
+ * more; a sender puts its datagram into the ring, then reads the board. Between the two steps
+ * both have a full fence, hence at least one of them sees the other (Dekker).
  *
- * Core may poll while somebody sleeps on the descriptor: so polling does not end the sleep on the
- * board. Each sender wakes once for each sleep; a poll that takes the wake-up from one on the
- * sockets, or the bell, begins a new one. So the board may say "asleep" though nobody sleeps: that
- * costs a message, never a wake-up.
+ * Core may poll while a thread sleeps on the descriptor: polling therefore does not end the
+ * sleep on the board. Each sender wakes once for each sleep; a poll that takes the wake-up of a
+ * sleep on the sockets, or the bell, begins a new one. The board may thus say "asleep" though no
+ * thread sleeps: that costs a message, never a wake-up.
  *
  * On a descriptor the receiver sleeps in core, and a sender wakes it by a message on their
- * socket: a descriptor that a partner hands out, as an eventfd, could block who writes to it. In
- * wait() it sleeps on a futex, which no connection can end, nor a datagram over a socket: so only
- * where all partners use their rings, as far as is known, and after a short while it goes on
- * sleeping on the sockets.
+ * socket: a descriptor of the partner, like an eventfd, could block its writer. In wait() the
+ * receiver sleeps on a futex, which neither the end of a connection nor a datagram over a socket
+ * can end: it does so only if all partners use their rings, as far as is known, and after a
+ * short while it goes on sleeping on the sockets.
  *
- * Here is the receiver's side; wait.c has the sender's.
+ * The section rouse has the sender's side.
  */
 #include <errno.h>
 #include <linux/futex.h>
@@ -49,7 +49,7 @@ static bool any_ready(const struct shm_port *port)
 	return false;
 }
 
-/* False: there is something already. */
+/* Begins a sleep. False: something has arrived already. */
 static bool arm(struct shm_port *port, enum shm_asleep how)
 {
 	tell(port, how);
@@ -73,7 +73,7 @@ int ripc__shm_wait_arm(void *port)
 	return arm(port, SHM_ASLEEP_ON_SOCKETS) ? 0 : -EAGAIN;
 }
 
-/* False: time has passed. */
+/* Sleeps on the futex. False: time has passed. */
 static bool futex_sleep(struct shm_port *port, uint32_t seen)
 {
 	const struct timespec most = {.tv_nsec = FUTEX_MS * 1000000};
@@ -123,7 +123,7 @@ void ripc__shm_wake(void *state)
 
 /* ---- rouse ------------------------------------------------------------------------------- */
 
-/* The sender's side of sleeping and waking: how a receiver that sleeps is woken (see wait.c). */
+/* The sender's side of sleeping and waking: how a sleeping receiver is woken. */
 
 static RIPC__RARE void mark(struct shm_out *out)
 {
@@ -134,7 +134,7 @@ static RIPC__RARE void mark(struct shm_out *out)
 		atomic_fetch_or(word, bit);
 }
 
-/* Once for each sleep; for want of memory in the kernel, again with the next datagram. */
+/* Wakes once for each sleep; for want of memory in the kernel, again with the next datagram. */
 static RIPC__RARE void rouse_from(struct shm_out *out, uint32_t asleep)
 {
 	RIPC__HOLD_CANCEL;
