@@ -115,7 +115,7 @@ static bool sender_possible(const union name *from, socklen_t len)
 		address != INADDR_ANY && address != INADDR_BROADCAST && !IN_MULTICAST(address);
 }
 
-/* Fills who sent it over IPv4 and, from the kernel's packet info, where it had been sent to. */
+/* Fills in the sender over IPv4 and, from the kernel's packet info, the destination. */
 static void event_fill(struct ripc__source_event *event, struct msghdr *message,
 		const struct sockaddr_in *from)
 {
@@ -170,7 +170,7 @@ static void event_fill_six(struct ripc__source_event *event, struct msghdr *mess
 	memcpy(event->reply.blob + 34, &interface, 4);
 }
 
-/* 1; 0: nothing there; -EBADMSG: something that does not count. */
+/* 1; 0: no datagram; -EBADMSG: one that does not count. */
 static int receive_one(int fd, uint8_t *buffer, struct ripc__source_event *event)
 {
 	union {
@@ -199,7 +199,7 @@ int ripc__inet_receive(int fd, uint8_t *buffer, struct ripc__source_event *event
 {
 	int got = -EBADMSG;
 
-	/* Bounded, so that a flood of junk does not keep the caller here. */
+	/* Bounded: a flood of junk does not keep the caller here. */
 	for (int tries = 0; tries < 16 && got < 0; tries++)
 		got = receive_one(fd, buffer, event);
 	return got > 0;
@@ -219,7 +219,7 @@ uint32_t ripc__inet_interface(const struct ripc__addr *from)
 	return interface;
 }
 
-/* Where an answer goes, and by the control message from where. */
+/* Fills in the destination of an answer and, in the control message, its source. */
 static void reply_four(const struct ripc__addr *to, struct msghdr *message)
 {
 	struct sockaddr_in name = {.sin_family = AF_INET};
@@ -294,15 +294,15 @@ bool ripc__inet_interface_wanted(const char *wanted, const char *name)
 /* ---- filter ------------------------------------------------------------------------------ */
 
 /*
- * A filter (classic BPF) for the socket on which questions come in. The filter sees the datagram
- * from the UDP header on; the type lies where docs/protocol.md says, as do the ID and the bits of a
+ * A filter (classic BPF) for the socket that receives queries. The filter sees the datagram from
+ * the UDP header on; docs/protocol.md has the places of the type, the ID, and the bits of a
  * digest. A hash of the ID chooses one of 512 bits, which are constants of the program.
  */
 
 #define UDP_HEADER  8u
 #define TYPE_AT     (UDP_HEADER + 1u)
 #define ASKER_AT    (UDP_HEADER + 16u) /* its lowest byte */
-#define ID_AT       (UDP_HEADER + 48u) /* there a digest has its bits */
+#define ID_AT       (UDP_HEADER + 48u) /* a digest has its bits there */
 #define TO_AT       ((uint32_t)SKF_NET_OFF + 24u) /* in the IPv6 header; 16 bytes */
 #define TO_AT_FOUR  ((uint32_t)SKF_NET_OFF + 16u) /* in the IPv4 header */
 #define PROGRAM_MAX 128u
@@ -354,8 +354,9 @@ static void branch(struct program *program, uint16_t code, uint32_t k, uint8_t y
 }
 
 /*
- * A digest has the same bits, of all IDs that it names; its first byte has the lowest ones. Those
- * of our kin pass: their number says how many contexts there are (core/resolve/publish.c).
+ * A digest has the same bits, of all IDs that it names; its first byte has the lowest ones.
+ * Digests of our kin pass: their number is used to estimate the number of contexts
+ * (core/resolve/publish.c).
  */
 static void look_at_digest(struct program *program, const struct filter *filter)
 {
@@ -394,7 +395,7 @@ static void pass_unicast(struct program *program, const struct in6_addr *group)
 	}
 }
 
-/* Lets pass what is no multicast question or notice. */
+/* Passes packets that are no multicast query or notice. */
 static void pass_others(struct program *program, const struct filter *filter,
 		const struct in6_addr *group)
 {
@@ -409,7 +410,10 @@ static void pass_others(struct program *program, const struct filter *filter,
 	add(program, BPF_RET | BPF_K, UINT32_MAX);
 }
 
-/* Leaves the hash of the ID in M[0]; 0, which asks for all, and what looks like it, passes. */
+/*
+ * Leaves the hash of the ID in M[0]; an ID of 0, which queries for all, passes, and what looks
+ * like it.
+ */
 static void hash_id(struct program *program)
 {
 	add(program, BPF_LD | BPF_W | BPF_ABS, ID_AT);
@@ -445,7 +449,7 @@ void ripc__filter_attach(const struct filter *filter, int fd, const struct in6_a
 {
 	struct program program = {.n = 0};
 	struct sock_fprog call = {.filter = program.at};
-	int unused = 0; /* which the kernel wants all the same */
+	int unused = 0; /* required by the kernel all the same */
 
 	pass_others(&program, filter, group);
 	hash_id(&program);
@@ -478,7 +482,7 @@ int ripc__changes_open(void)
 	return -1;
 }
 
-/* ENOBUFS: there was more than the socket could keep. */
+/* ENOBUFS: there were more reports than the socket could keep. */
 bool ripc__changes_read(int fd)
 {
 	uint8_t buffer[4096];

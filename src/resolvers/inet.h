@@ -9,11 +9,11 @@
 
 #include "core/net/backend.h"
 
-#define INET_PORT  15511          /* where every context listens (option "resolver.port") */
+#define INET_PORT  15511          /* every context listens here (option "resolver.port") */
 #define INET_GROUP "239.255.76.82" /* administratively scoped, RFC 2365 */
 /*
- * Transient, site-local, RFC 4291 and 3307. As the scope is wider than a link, the kernel sends
- * from a global or unique local address, where the interface has one (RFC 6724, rule 2).
+ * Transient, site-local, RFC 4291 and 3307. Because the scope is wider than a link, the kernel
+ * sends from a global or unique local address, if the interface has one (RFC 6724, rule 2).
  */
 #define INET_GROUP6 "ff15::f269:7063"
 
@@ -23,7 +23,10 @@ int ripc__inet_number(const struct ripc__host *host, const char *option, uint32_
 int ripc__inet_port(const struct ripc__host *host);
 /* Is name one of "eth0,lo"? NULL names all. */
 bool ripc__inet_interface_wanted(const char *wanted, const char *name);
-/* A non-blocking UDP socket that tells where each datagram was sent to, or a negative errno. */
+/*
+ * Opens a non-blocking UDP socket that reports the destination of each datagram, or returns a
+ * negative errno.
+ */
 int ripc__inet_socket(void);
 /* The same for IPv6 alone. */
 int ripc__inet6_socket(void);
@@ -35,11 +38,11 @@ int ripc__inet6_socket(void);
 int ripc__inet_receive(int fd, uint8_t *buffer, struct ripc__source_event *event);
 /* Is this an event's sender over IPv6? */
 bool ripc__inet_is_six(const struct ripc__addr *to);
-/* The interface by which an event came in over IPv6; 0: not known. */
+/* The interface by which an event arrived over IPv6; 0: not known. */
 uint32_t ripc__inet_interface(const struct ripc__addr *from);
 /*
- * Answers an event's sender, from the address that it had sent to, by a socket of its family. Where
- * it had sent to a group over IPv6, the kernel chooses the address.
+ * Answers an event's sender, from the address that it had sent to, by a socket of its family. If
+ * that was a group over IPv6, the kernel chooses the address.
  */
 int ripc__inet_reply(int fd, const struct ripc__addr *to, const void *data, size_t len);
 /*
@@ -61,19 +64,19 @@ bool ripc__changes_read(int fd);
 #define FILTER_WORDS 16u
 
 struct filter {
-	uint32_t bits[FILTER_WORDS]; /* by a hash of the ID; never taken back */
+	uint32_t bits[FILTER_WORDS]; /* by a hash of the ID; never cleared */
 	uint8_t kin;        /* the last bits of this context's number (WIRE_DIGEST_KIN) */
-	bool serves, knows; /* a public ID lives here; IDs of others are of interest */
+	bool serves, knows; /* has a public ID; IDs of others are of interest */
 };
 
-/* An ID lives here from now on. True: the filter has changed. */
+/* This context has the ID from now on. True: the filter has changed. */
 bool ripc__filter_add(struct filter *filter, uint64_t id, bool private_id);
 /* Notices about IDs of others concern this process from now on. True: the filter has changed. */
 bool ripc__filter_know(struct filter *filter);
 /*
- * Puts it on a UDP socket, in place of what was there. Datagrams to other addresses pass; on
- * a socket of IPv4 the group is v4-mapped. Where the kernel refuses it no filter is left: what was
- * there knows nothing of the last ID.
+ * Attaches the filter to a UDP socket, in place of the last one. Datagrams to other addresses
+ * pass; on an IPv4 socket the group is v4-mapped. If the kernel refuses the filter, none is
+ * left, because the last one does not know the new ID.
  */
 void ripc__filter_attach(const struct filter *filter, int fd, const struct in6_addr *group);
 

@@ -28,7 +28,7 @@ struct renewal;
  * highest bit set.
  */
 
-#define NAMES_PER_ID  8u /* that are looked for without reading which there are */
+#define NAMES_PER_ID  8u /* tried without reading which names exist */
 #define NAME_PRIVATE  8u
 
 struct name {
@@ -51,8 +51,8 @@ struct names {
 /* Returns the length for bind and sendto. */
 socklen_t ripc__name_make(uid_t uid, const struct name *wanted, struct sockaddr_un *name);
 /*
- * Sees to it that at[0..n) and others[0..n_others) are as of late: of the last 40 ms, or 50 times
- * what reading takes.
+ * Updates at[0..n) and others[0..n_others), unless they are recent: of the last 40 ms, or 50
+ * times the duration of a reading.
  */
 int ripc__names_refresh(struct names *names);
 void ripc__names_free(struct names *names);
@@ -61,17 +61,18 @@ void ripc__names_free(struct names *names);
 
 /*
  * Proof that a context of this host lives, or that it has ended (docs/protocol.md, Life): each
- * context holds a record lock and shows it to those that ask; its connection to them ends with it.
+ * context holds a record lock and shows it to those that request it; its connection to them ends
+ * with it.
  */
 
-#define LIFE_LINKS_MAX 4096u /* contexts that one is connected with; of others nothing is proven */
+#define LIFE_LINKS_MAX 4096u /* contexts that one is connected with; nothing is proven for others */
 
 struct life {
 	struct ripc__host host;
 	uid_t uid;
-	bool is_user;           /* uid is of one user (util/uid.h) */
+	bool is_user;           /* uid is of one user (util/system/users.h) */
 	int epoll_fd;           /* the source's */
-	int listener, lock_fd;  /* -1: we can show nothing */
+	int listener, lock_fd;  /* -1: we have no lock to show */
 	dev_t lock_dev;
 	ino_t lock_ino;
 	struct ripc__map links; /* struct life_link by context */
@@ -81,61 +82,68 @@ struct life {
 	uint32_t look_at;       /* where the next look begins */
 };
 
-/* Without a means to do it nothing is proven; that is no error. epoll_fd: wakes for it. */
+/*
+ * Opens the proofs. Without the means nothing is proven; that is no error. epoll_fd: wakes for
+ * it.
+ */
 void ripc__life_open(struct life *life, const struct ripc__host *host, uid_t uid, int epoll_fd);
 void ripc__life_close(struct life *life);
-/* The end of this context is to be told (host.gone), if it is on this host; counted. */
+/* The end of this context will be reported (host.gone), if it is on this host; counted. */
 void ripc__life_watch(struct life *life, uint64_t context);
 void ripc__life_unwatch(struct life *life, uint64_t context);
-/* Looks at some of the locks: a forked child may keep a connection. Are there any? */
+/* Polls some of the locks: a forked child may keep a connection. Are there any? */
 bool ripc__life_look(struct life *life);
 
-/* Does what an event of epoll_fd points to belong here? Then: it is readable. */
+/* Does the object of an epoll_fd event belong here? Then: it is readable. */
 static inline bool ripc__life_owns(const void *data)
 {
 	return (uintptr_t)data & 1;
 }
 void ripc__life_ready(struct life *life, void *data);
-/* By what contexts know that they can prove each other's end; 0: this one cannot. */
+/* The number by which contexts know that they can prove each other's end; 0: this one cannot. */
 uint64_t ripc__life_number(const struct life *life);
-/* Has this context ended, which has the same number? */
+/* Has this context of the same number ended? */
 bool ripc__life_ended(const struct life *life, uint64_t context);
-/* Between two calls of epoll_wait: no event refers to what was closed before. */
+/* Frees closed links. Between two calls of epoll_wait: no event refers to them. */
 void ripc__life_tend(struct life *life);
 
 /* ---- peers ------------------------------------------------------------------------------- */
 
 /*
- * The hosts that a configuration names ("host[:port],..."), as addresses: read, and read anew, as
- * what a name means may change.
+ * The hosts that a configuration names ("host[:port],..."), as addresses: read, and read again,
+ * because the addresses of a name may change.
  */
 
 #define PEERS_MAX RIPC_PEERS_MAX
 
 struct peers {
 	struct sockaddr_in addresses[PEERS_MAX]; /* port 0: a free place */
-	uint32_t n, n_places; /* addresses; places that are taken, and free ones between them */
-	bool has_names;       /* of entries that are no addresses */
+	uint32_t n, n_places; /* addresses; places in use, and free ones between them */
+	bool has_names;       /* some entries are no addresses */
 	bool is_silent;       /* the name service does not answer for one of them */
-	char why_not[160];    /* an entry that cannot be used, in words; "" if all can */
+	char why_not[160];    /* an unusable entry, in words; "" if there is none */
 };
 
 /*
- * Reads a list. For names the name service is asked, which may take long. A name that has no
- * address now is left out, and why_not names it: hosts come and go, and so do their names. -EINVAL:
- * an entry cannot be understood, or there are more than PEERS_MAX, as why_not says; -ENOMEM.
+ * Reads a list. Names are resolved by the name service, which may take long. A name that has no
+ * address now is left out, and why_not names it: hosts come and go, and so do their names.
+ * -EINVAL: an entry cannot be understood, or there are more than PEERS_MAX, as why_not says;
+ * -ENOMEM.
  */
 int ripc__peers_read(const char *text, in_port_t port, struct peers *peers);
-/* Takes over what a newer reading has found. An address that is still there keeps its place. */
+/* Takes over the results of a newer reading. An address that is still there keeps its place. */
 void ripc__peers_update(struct peers *peers, const struct peers *newer);
 
-/* A reading by a thread of its own, since the name service may keep it waiting. */
+/* A reading by a thread of its own, because the name service may keep it waiting. */
 
 /* fd, an eventfd, becomes readable at its end. NULL: there is no thread, or no memory. */
 struct renewal *ripc__renewal_begin(const char *text, in_port_t port, int fd);
-/* False: it is not done yet. Else it is freed, and newer and error are what came of it. */
+/*
+ * False: the reading is not done yet. Otherwise it is freed, and newer and error are its
+ * results.
+ */
 bool ripc__renewal_take(struct renewal *renewal, struct peers *newer, int *error);
-/* Nobody wants it any more. It does not keep the caller waiting. */
+/* The result is not needed any more. Does not block. */
 void ripc__renewal_leave(struct renewal *renewal);
 
 /* ---- options ----------------------------------------------------------------------------- */

@@ -50,7 +50,7 @@
 #define VERSION     1u
 #define MESSAGE_LEN 16
 #define BACKLOG     128
-#define ACCEPTS_MAX (2 * BACKLOG) /* more than can wait: what comes later is a new edge */
+#define ACCEPTS_MAX (2 * BACKLOG) /* more than can wait: a later connection is a new edge */
 #define UNNAMED_MAX 64u
 #define LOOKS_MAX   64u /* locks in one look */
 
@@ -83,7 +83,7 @@ static int lock_open(struct life *life)
 	return 0;
 }
 
-/* Closes a descriptor that somebody has handed to us. */
+/* Closes a descriptor that another process has sent to us. */
 static void lock_drop(struct life *life, int fd)
 {
 	struct stat stat;
@@ -123,7 +123,7 @@ static void unwatch_fd(struct life *life, int fd)
 	close(fd);
 }
 
-/* The upper half of the descriptors is not for proofs. */
+/* The upper half of the descriptors is not used for proofs. */
 static bool is_affordable(int fd)
 {
 	struct rlimit limit;
@@ -141,7 +141,7 @@ static bool is_believed(const struct life *life, int fd)
 		who.uid == life->uid && life->is_user && who.pid != getpid();
 }
 
-/* May the other end see our page? Its user is ours, or root. */
+/* May the other end see our page? Yes if its user is ours, or root. */
 static bool may_look(const struct life *life, int fd)
 {
 	struct ucred who;
@@ -151,7 +151,7 @@ static bool may_look(const struct life *life, int fd)
 		(who.uid == 0 || (who.uid == life->uid && life->is_user));
 }
 
-/* Says who we are, and hands over a descriptor; -1: none. */
+/* Sends our context, and a descriptor; -1: none. */
 static int say(const struct life *life, int fd, uint32_t magic, int shown_fd)
 {
 	union {
@@ -184,7 +184,7 @@ static int show_page(const struct life *life, int fd)
 	return say(life, fd, MAGIC_PAGE, life->host.page ? life->host.page(life->host.arg) : -1);
 }
 
-/* Takes the one descriptor that a message should have: -1: it has another number of them. */
+/* Takes the one descriptor that a message should have; -1: it has another number of them. */
 static int take_descriptor(struct life *life, struct msghdr *message)
 {
 	struct cmsghdr *cmsg = CMSG_FIRSTHDR(message);
@@ -280,7 +280,7 @@ static struct life_link *link_make(struct life *life, uint64_t context)
 	return link;
 }
 
-/* The lock is gone. The link stays while somebody counts on it, without a connection. */
+/* The lock is gone. The link stays, without a connection, while it is watched. */
 static void tell(struct life *life, struct life_link *link)
 {
 	uint64_t context = link->context;
@@ -292,7 +292,7 @@ static void tell(struct life *life, struct life_link *link)
 	life->host.gone(life->host.arg, context);
 }
 
-/* Does nobody listen where a context does as long as it lives? */
+/* Is there no listener where a context listens as long as it lives? */
 static bool is_deserted(const struct life *life, uint64_t context)
 {
 	struct sockaddr_un name;
@@ -307,7 +307,7 @@ static bool is_deserted(const struct life *life, uint64_t context)
 	return deserted;
 }
 
-/* Is the process over that listened at the other end? A child of it may still have the socket. */
+/* Has the process ended that listened at the other end? A child of it may still have the socket. */
 static bool is_over(int fd)
 {
 	struct pollfd end = {.events = POLLIN};
@@ -326,7 +326,7 @@ static bool is_over(int fd)
 	return over;
 }
 
-/* Is the lock gone, or has one ended that had not shown it yet? */
+/* Is the lock gone, or has a context ended that had not shown it yet? */
 static bool is_proven(const struct life *life, const struct life_link *link, bool ended)
 {
 	if (link->lock_fd >= 0)
@@ -334,7 +334,7 @@ static bool is_proven(const struct life *life, const struct life_link *link, boo
 	return link->ours && (is_over(link->fd) || (ended && is_deserted(life, link->context)));
 }
 
-/* The connection has ended, or there is doubt. */
+/* Checks a link whose connection has ended, or that is in doubt. */
 static void look_at(struct life *life, struct life_link *link, bool ended)
 {
 	if (is_proven(life, link, ended)) {
@@ -367,7 +367,10 @@ static bool link_watch(struct life *life, struct life_link *link, int fd)
 	return true;
 }
 
-/* 0; -ECONNREFUSED: it is not here, or has ended; -EPIPE: it was here, and takes no word. */
+/*
+ * 0; -ECONNREFUSED: the context is not here, or has ended; -EPIPE: it was here, and accepts no
+ * message.
+ */
 static int link_connect(struct life *life, struct life_link *link)
 {
 	struct sockaddr_un name;
@@ -390,7 +393,7 @@ static int link_connect(struct life *life, struct life_link *link)
 	return error ? error : -EMFILE;
 }
 
-/* A context that has connected to us has said which it is. */
+/* A context that has connected to us has sent its incarnation. */
 static void name_link(struct life *life, struct life_link *link, uint64_t context, int lock_fd)
 {
 	struct life_link *other = ripc__map_get(&life->links, context);
@@ -435,7 +438,7 @@ static void link_input(struct life *life, struct life_link *link)
 		link->lock_fd = lock_fd;
 		return;
 	}
-	/* The end; or what does not belong there, which ends it. */
+	/* The end; or a message that does not belong there, which ends the link. */
 	if (lock_fd >= 0)
 		lock_drop(life, lock_fd);
 	if (link->context)
@@ -455,7 +458,7 @@ static void drop_oldest_unnamed(struct life *life)
 }
 
 /*
- * The listener wakes for each connection once: without a descriptor left, those that wait would
+ * The listener wakes once for each connection: without a descriptor left, waiting ones would
  * keep it readable all the time. They are accepted with the next one, or when one is looked for.
  */
 static void accept_all(struct life *life)
@@ -519,7 +522,10 @@ void ripc__life_close(struct life *life)
 	struct life_link *link;
 	uint32_t at = 0;
 
-	/* First of all, so that who is told by the end of a connection finds it gone. */
+	/*
+	 * First of all: a process that learns of the end by its connection must find the lock
+	 * gone.
+	 */
 	if (life->lock_fd >= 0)
 		close(life->lock_fd);
 	life->lock_fd = -1;
@@ -544,7 +550,7 @@ void ripc__life_watch(struct life *life, uint64_t context)
 		return;
 	link = ripc__map_get(&life->links, context);
 	if (!link) {
-		accept_all(life); /* perhaps it has just connected to us */
+		accept_all(life); /* the context may just have connected to us */
 		link = ripc__map_get(&life->links, context);
 	}
 	link = link ? link : link_make(life, context);

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The resolver source of one host: an abstract Unix datagram socket per published ID, so that
- * the kernel answers "nobody" at once and removes the name with the last process that holds it.
+ * The resolver source of one host: an abstract Unix datagram socket per published ID. The kernel
+ * thus answers at once if a name is not bound, and removes the name with the last process that
+ * has it.
  *
- * The name is "\0ripc/<uid>/<id>/<k>" in hex (internal.h). k is 0, unless the holder of a lower k
- * is dead but its name is not (a forked child has inherited the socket), or is another user: then
- * core displaces it with the next k, and when all are taken, with one that nobody can foresee. A
- * question goes to every k that exists. Each member of a group binds a name of the group's ID, with
- * a k of its own. A sender must have our uid or be root: the kernel vouches for its uid
- * (SCM_CREDENTIALS), since anybody can send to, or bind, such a socket.
+ * The name is "\0ripc/<uid>/<id>/<k>" in hex (internal.h). k is 0, unless the owner of a lower k
+ * is dead but its name is not (a forked child has inherited the socket), or is another user's:
+ * then core displaces it with the next k, and when all are taken, with one that cannot be
+ * predicted. A query is sent to every k that exists. Each member of a group binds a name of the
+ * group's ID, with a k of its own. A sender must have our uid or be root: the kernel vouches for
+ * its uid (SCM_CREDENTIALS), because any process can send to, or bind, such a socket.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -35,18 +36,18 @@
 #endif
 
 #define READY_MAX    16   /* readable sockets fetched from the kernel at once */
-#define ASK_ALL_MAX  1024 /* names that one question to everybody reaches */
+#define ASK_ALL_MAX  1024 /* names that one query for all reaches */
 
-/* One socket: of a published ID, or the one that asks. */
+/* One socket: of a published ID, or the one that sends queries. */
 struct endpoint {
-	uint64_t id; /* or member_key(); 0: asks */
+	uint64_t id; /* or member_key(); 0: sends queries */
 	int fd;
 };
 
 struct local {
 	struct ripc__host host;
 	uid_t uid;
-	bool is_user;                    /* uid is of one user, and not of everybody unknown */
+	bool is_user;                    /* uid is of one user, and not of all unknown ones */
 	int epoll_fd;
 	struct endpoint asker;
 	struct ripc__map endpoints;      /* by ID */
@@ -54,7 +55,7 @@ struct local {
 	struct names names;
 	struct endpoint *ready[READY_MAX]; /* NULL: closed since it was fetched, or of life */
 	uint32_t n_ready, next_ready;
-	uint8_t buffer[WIRE_RESOLVE_MAX + 1]; /* one more, to see what is too long */
+	uint8_t buffer[WIRE_RESOLVE_MAX + 1]; /* one more, to detect longer ones */
 };
 
 static socklen_t name_make(const struct local *local, uint64_t id, uint64_t k,
@@ -64,8 +65,8 @@ static socklen_t name_make(const struct local *local, uint64_t id, uint64_t k,
 }
 
 /*
- * Nobody has descriptors to pass to us, and some do harm when they are closed: a socket that
- * lingers holds up who closes it. Where the kernel knows the option (6.16) they are refused.
+ * No sender has descriptors to pass to us, and some do harm when they are closed: closing a
+ * socket that lingers blocks. If the kernel knows the option (6.16), they are refused.
  */
 static int socket_make(void)
 {
@@ -130,7 +131,7 @@ static int local_open(void *source, const struct ripc__host *host)
 		error = local->asker.fd;
 		goto err_close_epoll;
 	}
-	/* An empty name asks the kernel for a free one, to which the answers go. */
+	/* An empty name makes the kernel choose a free one, which gets the answers. */
 	if (bind(local->asker.fd, (struct sockaddr *)&any, sizeof(any.sun_family)))
 		error = -errno;
 	else
@@ -167,8 +168,8 @@ static void local_close(void *source)
 }
 
 /*
- * Does somebody hold one of the names after the first? Connecting delivers nothing, unlike
- * sending. 0: nobody; 1: somebody.
+ * Is one of the names after the first bound? Connecting delivers nothing, unlike sending. 0:
+ * none; 1: one is.
  */
 static int others_held(const struct local *local, uint64_t id)
 {
@@ -188,7 +189,7 @@ static int others_held(const struct local *local, uint64_t id)
 	return held;
 }
 
-/* All names are taken: by others who were displaced, or by somebody who means no good. */
+/* All names are taken: by displaced services, or by an attacker. */
 static int bind_random(const struct local *local, uint64_t id, int fd)
 {
 	struct sockaddr_un name;
@@ -224,7 +225,7 @@ static int bind_first_free(const struct local *local, uint64_t id, int fd)
 	return bind_random(local, id, fd);
 }
 
-/* Binds name 0 only, and only if nobody holds any other (having displaced somebody once). */
+/* Binds name 0 only, and only if no other is bound (by a service that displaced another). */
 static int bind_sole(const struct local *local, uint64_t id, int fd)
 {
 	struct sockaddr_un name;
@@ -246,7 +247,7 @@ static int bind_as(const struct local *local, uint64_t id, int fd, enum ripc__na
 		bind_sole(local, id, fd);
 }
 
-/* An endpoint without a name. */
+/* Makes an endpoint without a name. */
 static int endpoint_make(const struct local *local, uint64_t key, struct endpoint **endpoint_out)
 {
 	struct endpoint *endpoint;
@@ -267,7 +268,7 @@ static int endpoint_make(const struct local *local, uint64_t key, struct endpoin
 	return 0;
 }
 
-/* error: of binding its name. */
+/* Enters the endpoint. error: of binding its name. */
 static int endpoint_enter(struct local *local, struct endpoint *endpoint, int error)
 {
 	error = error ? error : watch(local, endpoint);
@@ -311,8 +312,8 @@ static void local_withdraw(void *source, uint64_t id)
 }
 
 /*
- * Returns to how many it was sent. Only the kernel's word that nobody is there counts as such: a
- * full queue is somebody's. A socket of another type is nobody's that we know.
+ * Returns how many sockets it was sent to. Only the kernel's error that the name is not bound
+ * counts as such: a full queue has an owner. A socket of another type is not of libripc.
  */
 static int ask_one(struct local *local, const struct name *at, const struct iovec *data)
 {
@@ -324,7 +325,10 @@ static int ask_one(struct local *local, const struct name *at, const struct iove
 	return n >= 0 || (errno != ECONNREFUSED && errno != EPROTOTYPE);
 }
 
-/* Asks by the names that are bound: id 0: all of them; else this one's that cannot be foreseen. */
+/*
+ * Sends to the bound names: of all IDs (id 0), otherwise to those of this ID that cannot be
+ * predicted.
+ */
 static int ask_bound(struct local *local, uint64_t id, const struct iovec *data)
 {
 	int error = ripc__names_refresh(&local->names), sent = 0;
@@ -338,7 +342,7 @@ static int ask_bound(struct local *local, uint64_t id, const struct iovec *data)
 	return error ? error : sent;
 }
 
-/* All holders, whoever answers. */
+/* Queries all owners of a name. */
 static int local_ask_again(void *source, uint64_t id, const void *data, size_t len)
 {
 	const struct iovec iov = {(void *)(uintptr_t)data, len};
@@ -351,7 +355,7 @@ static int local_ask_again(void *source, uint64_t id, const void *data, size_t l
 		sent += (uint32_t)ask_one(local, &(struct name){id, k}, &iov);
 	more = sent == NAMES_PER_ID;
 	sent += (uint32_t)ask_one(local, &(struct name){id, NAME_PRIVATE}, &iov);
-	/* Without the list those that can be foreseen are all there is. */
+	/* Without the list, only the predictable names are known. */
 	if (more) {
 		int n = ask_bound(local, id, &iov);
 
@@ -360,7 +364,10 @@ static int local_ask_again(void *source, uint64_t id, const void *data, size_t l
 	return (int)sent;
 }
 
-/* Mostly there is one holder. Others, who have displaced it, are asked when it is silent. */
+/*
+ * Mostly there is one owner. Others, which have displaced it, are queried when it does not
+ * respond.
+ */
 static int local_ask(void *source, uint64_t id, const void *data, size_t len)
 {
 	const struct iovec iov = {(void *)(uintptr_t)data, len};
@@ -370,7 +377,10 @@ static int local_ask(void *source, uint64_t id, const void *data, size_t len)
 	return local_ask_again(source, id, data, len);
 }
 
-/* Anybody can bind a name with the user ID of another: so nothing but a no follows from it. */
+/*
+ * Any process can bind a name with the user ID of another: only a negative answer follows from
+ * it.
+ */
 static bool local_is_others(void *source, uint64_t id)
 {
 	struct local *local = source;
@@ -401,7 +411,7 @@ static struct name member_name(uint64_t group, uint64_t incarnation)
 	return (struct name){group, incarnation | 1ull << 63};
 }
 
-/* Under which a membership is kept among the endpoints: incarnations are random numbers. */
+/* The key of a membership among the endpoints: incarnations are random numbers. */
 static uint64_t member_key(uint64_t group, uint64_t incarnation)
 {
 	return group ^ incarnation;
@@ -455,7 +465,7 @@ static int local_reply(void *source, const struct ripc__addr *to, const void *da
 	socklen_t name_len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + to->len);
 	ssize_t n;
 
-	/* Only abstract names: a path would make us write to somebody's file system. */
+	/* Only abstract names: a path would make us write to another's file system. */
 	if (to->len < 2 || to->len > RIPC_ADDR_MAX || to->blob[0] != '\0')
 		return -EINVAL;
 	memcpy(name.sun_path, to->blob, to->len);
@@ -476,10 +486,10 @@ static bool sender_believed(const struct local *local, struct msghdr *message)
 }
 
 /*
- * There is room for the credentials alone, so that descriptors that come along are never ours: to
- * close one of a file would drop all locks that this process has on it (fcntl(2)).
+ * There is room for the credentials alone: descriptors that arrive with them are never ours.
+ * Closing one of a file would drop all locks that this process has on it (fcntl(2)).
  */
-/* Receives one datagram. 1; 0: there was none, or one that does not count; nothing is said. */
+/* Receives one datagram. 1; 0: there was none, or one that does not count and is not reported. */
 static int receive(struct local *local, int fd, struct ripc__source_event *event)
 {
 	union {

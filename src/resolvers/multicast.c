@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The resolver source for a network: questions to a multicast group, as ARP does it, and the
- * sockets on which every context listens for questions, multicast or unicast.
+ * The resolver source for a network: queries to a multicast group, as in ARP, and the sockets on
+ * which every context listens for queries, multicast or unicast.
  *
  * Sockets behind one epoll descriptor. "listener" is bound to the resolver's port, which all
  * contexts of a host share: multicast reaches each of them, unicast one. "asker" has a port of
- * its own, so that answers reach the one who asked. The group is joined on every interface that
- * is up, or on those that the configuration names, and on lo (which never claims to do multicast,
- * but does it). Where no interface can join, the listener still serves unicast questions. Linux
- * lets a socket join on few interfaces (net.ipv4.igmp_max_memberships, 20): further listeners join
- * on the others. They are bound to the group, so unicast does not come to them. IPv6 has no such
- * limit.
+ * its own: answers reach the context that sent the query. The group is joined on every interface
+ * that is up, or on those that the configuration names, and on lo (which never claims to do
+ * multicast, but does it). If no interface can join, the listener still serves unicast queries.
+ * Linux lets a socket join on few interfaces (net.ipv4.igmp_max_memberships, 20): further
+ * listeners join on the others. They are bound to the group, hence unicast does not reach them.
+ * IPv6 has no such limit.
  *
- * A second pair of them speaks IPv6. The pair is opened when an interface has an IPv6 address that
- * is not link-local and not tentative, and the IPv6 group is joined on such interfaces. Where an
- * interface has both families, a question goes out over IPv4 first, and over both when it is
- * repeated: hosts of IPv4 and of both families answer the first one. Notices go out over both, as
- * nobody answers those. Nothing goes out over IPv6 by lo, where IPv4 reaches all.
+ * A second pair is for IPv6. The pair is opened when an interface has an IPv6 address that is
+ * not link-local and not tentative, and the IPv6 group is joined on such interfaces. If an
+ * interface has both families, a query is sent over IPv4 first, and over both when it is
+ * repeated: hosts of IPv4 and of both families answer the first one. Notices are sent over both,
+ * because they have no answers. Nothing is sent over IPv6 by lo, where IPv4 reaches all.
  *
- * The kernel reports changes of interfaces and addresses by a third socket (netlink). Then the
- * group is joined where it was not, and core learns of it. Where there is no such socket, changes
- * are noticed while asking.
+ * The kernel reports changes of interfaces and addresses by a third socket (netlink). The group
+ * is then joined on new interfaces, and core is notified. Without such a socket, changes are
+ * noticed when a query is sent.
  *
- * Each datagram that comes back to this host goes to each of its processes, which is most of what
- * it costs. So it comes back once: what goes out by lo is heard by all here, and need not come back
- * from the other interfaces. And what is repeated within SOON_NS does not go out by lo again, which
- * loses but what finds a full queue.
+ * Each datagram that returns to this host is delivered to each of its processes, which is most
+ * of its cost. It therefore returns once: a datagram sent by lo reaches all here, and need not
+ * return from the other interfaces. And a repetition within SOON_NS is not sent by lo again,
+ * which only loses datagrams that find a full queue.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -63,7 +63,7 @@ struct interface {
 	int index;
 	bool loopback;
 	bool four, six;         /* has an address of IPv4, of IPv6; joined: is in that group */
-	struct in_addr address; /* its first of IPv4: questions come from it */
+	struct in_addr address; /* its first of IPv4: the source of queries */
 };
 
 struct interfaces {
@@ -80,12 +80,12 @@ struct multicast {
 	struct interfaces joined;
 	struct filter filter;
 	bool filtered;
-	int listeners[LISTENERS_MAX]; /* the first one hears unicast, and sends the answers */
+	int listeners[LISTENERS_MAX]; /* the first one receives unicast, and sends the answers */
 	uint32_t n_listeners;
 	int asker, epoll_fd;
 	int listener6, asker6; /* -1: there is no IPv6 address yet, or no IPv6 */
 	int changes; /* netlink; -1: none */
-	uint64_t addresses; /* a hash of what was there when that was last read */
+	uint64_t addresses; /* a hash of the addresses at the last report */
 	bool hears_loopback; /* over IPv4; for good */
 	bool join_failed_logged, six_failed_logged, left_out_logged;
 	uint8_t turn; /* which socket is polled first: none can starve another */
@@ -121,13 +121,16 @@ static bool is_link_local(const struct sockaddr *at)
 	return IN6_IS_ADDR_LINKLOCAL(&address.sin6_addr);
 }
 
-/* The address may be as good as it was. A sandbox without IPv6 gives another error. */
+/*
+ * Is this a lack, which says nothing about the address? A sandbox without IPv6 gives another
+ * error.
+ */
 static bool could_not_ask(int error)
 {
 	return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
 }
 
-/* Not one that the kernel still checks for a duplicate (tentative): it cannot be bound to. */
+/* Can the address be bound to? Not while the kernel checks it for a duplicate (tentative). */
 static bool is_bindable(const struct sockaddr *at)
 {
 	struct sockaddr_in6 address;
@@ -143,7 +146,10 @@ static bool is_bindable(const struct sockaddr *at)
 	return can;
 }
 
-/* Not a link-local one: those come and go with each container, and lead to nobody by themselves. */
+/*
+ * Is the address of use? Link-local ones come and go with each container, and lead nowhere by
+ * themselves.
+ */
 static bool is_address(const struct sockaddr *at)
 {
 	if (at->sa_family == AF_INET)
@@ -242,8 +248,8 @@ static uint64_t addresses_hash(const char *wanted)
 }
 
 /*
- * The wanted names that no interface has, in words: there may be such an interface later, so this
- * is no reason to refuse them.
+ * The wanted names that no interface has, in words. There may be such an interface later, hence
+ * this is no reason to refuse them.
  */
 static void interfaces_missing(const char *wanted, char names[128])
 {
@@ -313,8 +319,8 @@ static int bind_shared(int fd, const void *name, socklen_t len)
 }
 
 /*
- * Can the port be shared? Tried at an address that nobody sends to, so that no datagram meant
- * for a running context gets lost in here.
+ * Can the port be shared? Tried at an address that is used by no sender: no datagram for a
+ * running context gets lost here.
  */
 static int port_try(in_port_t port)
 {
@@ -397,8 +403,8 @@ static int membership_six(const struct multicast *multicast, int how, int index)
 }
 
 /*
- * Hear only what was joined here, not what other sockets of the host have joined. A sandbox or an
- * emulator may not have that; then there is more to hear, which harms nobody.
+ * Receives only groups that were joined here, not those of other sockets of the host. A sandbox
+ * or an emulator may lack that; then more datagrams arrive, which does no harm.
  */
 static void hear_own_groups(int fd)
 {
@@ -415,7 +421,7 @@ static void filter_attach_four(const struct multicast *multicast, int listener)
 	ripc__filter_attach(&multicast->filter, listener, &group);
 }
 
-/* By the listener that has joined there. lo stays: it is how others on this host reach us. */
+/* Leaves by the listener that has joined there. lo stays: by it others on this host reach us. */
 static void leave(const struct multicast *multicast, const struct interface *interface)
 {
 	const struct ip_mreqn request = {.imr_multiaddr = multicast->group.sin_addr,
@@ -426,7 +432,7 @@ static void leave(const struct multicast *multicast, const struct interface *int
 			sizeof(request));
 }
 
-/* Leaves what is not there any more. */
+/* Leaves on interfaces that are gone. */
 static void leave_lost(const struct multicast *multicast, struct interfaces *found)
 {
 	const struct interfaces *joined = &multicast->joined;
@@ -442,7 +448,7 @@ static void leave_lost(const struct multicast *multicast, struct interfaces *fou
 	}
 }
 
-/* Emulators may lose the interface's number: then its address says which one is meant. */
+/* Emulators may lose the interface's number: then its address identifies it. */
 static int join_by(const struct multicast *multicast, int listener,
 		const struct interface *interface)
 {
@@ -459,7 +465,7 @@ static int join_by(const struct multicast *multicast, int listener,
 	return rc && errno != EADDRINUSE ? -errno : 0;
 }
 
-/* One more listener, for the group alone, which joins there. */
+/* Adds a listener, for the group alone, which joins there. */
 static int listener_add(struct multicast *multicast, const struct interface *interface)
 {
 	struct epoll_event event = {.events = EPOLLIN};
@@ -485,14 +491,14 @@ static int listener_add(struct multicast *multicast, const struct interface *int
 	return 0;
 }
 
-/* By the first listener that may join on one more interface, or by a new one. */
+/* Joins by the first listener that may join on one more interface, or by a new one. */
 static int join(struct multicast *multicast, const struct interface *interface)
 {
 	int error = -ENOBUFS;
 
 	if (interface->loopback && multicast->hears_loopback)
 		return 0;
-	/* Two listeners that join there would hear all twice. */
+	/* Two listeners that join there would receive all twice. */
 	leave(multicast, interface);
 	for (uint32_t i = 0; error == -ENOBUFS && i < multicast->n_listeners; i++)
 		error = join_by(multicast, multicast->listeners[i], interface);
@@ -520,7 +526,7 @@ static void log_join_failed(struct multicast *multicast, const struct interface 
 	multicast->join_failed_logged = true;
 }
 
-/* Joins where the group is not joined yet, and learns of new addresses. */
+/* Joins on interfaces where the group is not joined yet, and learns of new addresses. */
 static void join_new(struct multicast *multicast, const struct interfaces *found)
 {
 	struct interfaces joined = {.n = 0};
@@ -554,7 +560,7 @@ static bool has_loopback(const struct interfaces *interfaces)
 	return has;
 }
 
-/* Also where the configuration does not name it: it is how others on this host reach us. */
+/* Joins on lo, even if the configuration does not name it: by it others on this host reach us. */
 static void hear_loopback(struct multicast *multicast)
 {
 	struct interface lo = {.index = (int)if_nametoindex("lo"), .loopback = true,
@@ -565,8 +571,8 @@ static void hear_loopback(struct multicast *multicast)
 }
 
 /*
- * Does what goes out by an interface other than lo come back to this host? Over IPv6 also not where
- * the same comes back over IPv4.
+ * Do datagrams that are sent by an interface other than lo return to this host? Over IPv6 not if
+ * the same return over IPv4.
  */
 static void come_back(const struct multicast *multicast)
 {
@@ -583,7 +589,7 @@ static void come_back(const struct multicast *multicast)
 		sizeof(comes_back_six));
 }
 
-/* Hears only what was joined here, as hear_own_groups(). */
+/* Receives only groups that were joined here, as hear_own_groups(). */
 static int listener6_open(const struct multicast *multicast)
 {
 	struct sockaddr_in6 name = {.sin6_family = AF_INET6,
@@ -683,7 +689,7 @@ static void rescan(struct multicast *multicast, uint64_t now_ns)
 	struct interfaces found;
 
 	multicast->scanned_ns = now_ns;
-	/* Without a list (no memory, no descriptor) what was joined stays joined. */
+	/* Without a list (no memory, no descriptor) memberships stay. */
 	if (interfaces_find(multicast->host.interfaces, &found))
 		return;
 	left_out_log(multicast, &found);
@@ -715,7 +721,7 @@ static int listener_open(struct multicast *multicast)
 		host->log(host->arg, RIPC_LOG_WARN,
 			"multicast: UDP port %d is held by a program that does not share it",
 			ntohs(name.sin_port));
-	/* The port was understood, so this is no fault of the configuration. */
+	/* The port was understood, hence this is no fault of the configuration. */
 	return error == -EINVAL ? -EADDRNOTAVAIL : error;
 }
 
@@ -812,8 +818,8 @@ static void multicast_close(void *source)
 }
 
 /*
- * The source address is given: left to itself the kernel takes for lo the address of another
- * interface, or none, since 127.0.0.1 is valid on this host only.
+ * The source address is given: otherwise the kernel takes for lo the address of another
+ * interface, or none, because 127.0.0.1 is valid on this host only.
  */
 static int send_on(const struct multicast *multicast, const struct interface *interface,
 		const struct iovec *data)
@@ -844,7 +850,7 @@ static int send_on(const struct multicast *multicast, const struct interface *in
 	return rc >= 0 || errno == EAGAIN || errno == ENOBUFS;
 }
 
-/* From the address that the kernel chooses: it knows which are deprecated, or private. */
+/* Sends from the address that the kernel chooses: it knows which are deprecated, or private. */
 static bool send_on_six(const struct multicast *multicast, const struct interface *interface,
 		const struct iovec *data)
 {
@@ -867,7 +873,7 @@ static bool send_on_six(const struct multicast *multicast, const struct interfac
 		errno == ENOBUFS;
 }
 
-/* Have all on this host had the same a moment ago? */
+/* Have all on this host received the same a moment ago? */
 static bool is_repeated(struct multicast *multicast, const struct iovec *data, uint64_t now_ns)
 {
 	static const uint8_t key[16];
@@ -881,7 +887,7 @@ static bool is_repeated(struct multicast *multicast, const struct iovec *data, u
 	return is_soon;
 }
 
-/* both: also over IPv6 where there is IPv4. Returns how many datagrams went out. */
+/* both: also over IPv6 if there is IPv4. Returns how many datagrams were sent. */
 static int send_to_group(struct multicast *multicast, const void *data, size_t len, bool both)
 {
 	const struct iovec iov = {(void *)(uintptr_t)data, len};
@@ -941,7 +947,7 @@ static int multicast_ask_host(void *source, const uint8_t host[16], const void *
 		send_to_host(multicast->asker6, &name6, sizeof(name6), &iov);
 }
 
-/* Without a filter all comes here, as where the kernel has none. */
+/* Without a filter all datagrams arrive, as with a kernel that has none. */
 static void filter_attach(struct multicast *multicast)
 {
 	multicast->filtered = true;
@@ -976,7 +982,7 @@ static int multicast_reply(void *source, const struct ripc__addr *to, const void
 		multicast->listeners[0], to, data, len);
 }
 
-/* Most reports are of what concerns nobody here. */
+/* Do the reports concern our addresses? Most do not. */
 static bool has_moved(struct multicast *multicast)
 {
 	uint64_t last = multicast->addresses;
@@ -991,8 +997,8 @@ static bool has_moved(struct multicast *multicast)
 }
 
 /*
- * An IPv6 socket hears a group also by the interfaces by which only other sockets of the host have
- * joined it.
+ * An IPv6 socket receives a group also by interfaces on which only other sockets of the host
+ * have joined it.
  */
 static bool is_for_others(struct multicast *multicast, const struct ripc__source_event *event)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The names that this host's processes have bound. They are read at most so often that it takes
- * a fiftieth of a processor: questions from other hosts may cause it.
+ * a fiftieth of a processor: queries from other hosts may cause it.
  */
 #include "internal.h"
 
@@ -36,7 +36,7 @@ static uint64_t clock_us(clockid_t clock)
 	return (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u;
 }
 
-/* Takes "...  @ripc/<uid>/<id>/<k>" apart. */
+/* Parses "... @ripc/<uid>/<id>/<k>". */
 static bool line_parse(const char *line, unsigned int *uid, struct name *found)
 {
 	const char *at = strchr(line, '@');
@@ -56,7 +56,7 @@ static bool line_parse(const char *line, unsigned int *uid, struct name *found)
 static int other_add(struct names *names, uint64_t id)
 {
 	if (names->n_others == NAMES_MAX)
-		return 0; /* nobody else takes the room of our own user's names */
+		return 0; /* other users' names never take our room */
 	if (names->n_others == names->others_room) {
 		uint32_t room = names->others_room ? 2 * names->others_room : 64;
 		uint64_t *more = realloc(names->others, room * sizeof(*more));
@@ -90,7 +90,7 @@ static int name_add(struct names *names, unsigned int uid, const struct name *na
 int ripc__names_refresh(struct names *names)
 {
 	uint64_t now_us = clock_us(CLOCK_MONOTONIC), patience_us = COST_TIMES * names->took_us;
-	uint64_t began_us; /* of this thread's processor time: others may run in between */
+	uint64_t began_us; /* of this thread's processor time: other threads may run in between */
 	unsigned int uid;
 	struct name found;
 	char *line = NULL;

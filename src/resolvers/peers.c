@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A list of hosts, read: see internal.h. */
+/* Reading a list of hosts: see internal.h. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
@@ -57,9 +57,9 @@ static int address_add(struct peers *peers, const struct sockaddr_in *address)
 }
 
 /*
- * Adds the IPv4 addresses of one entry. For a name, not for an address, the name service is asked,
- * which may take long. -EINVAL: it cannot be understood, or is one too many; -EAGAIN: nobody has
- * that name now, or the name service does not answer.
+ * Adds the IPv4 addresses of one entry. Names, but not addresses, are resolved by the name
+ * service, which may take long. -EINVAL: the entry cannot be understood, or is one too many;
+ * -EAGAIN: no host has that name now, or the name service does not answer.
  */
 static int entry_add(struct peers *peers, const char *text, in_port_t port)
 {
@@ -100,7 +100,7 @@ static int entry_add(struct peers *peers, const char *text, in_port_t port)
 	return error;
 }
 
-/* Copies what stands before the next comma, without blanks around it. Returns what follows it. */
+/* Copies the text before the next comma, without blanks around it. Returns the text behind it. */
 static const char *entry_next(const char *at, char entry[ENTRY_MAX])
 {
 	size_t skip = strspn(at, " \t");
@@ -169,8 +169,8 @@ void ripc__peers_update(struct peers *peers, const struct peers *newer)
 /* ---- renewal ----------------------------------------------------------------------------- */
 
 /*
- * Reading a list of hosts anew, in a thread that ends with it (internal.h). The name service may
- * take its time: a thread whose result nobody wants any more frees it itself, when it has ended.
+ * Reading a list of hosts again, in a thread that ends with it (internal.h). The name service
+ * may be slow: a thread whose result is not needed any more frees it when it has ended.
  */
 
 struct renewal {

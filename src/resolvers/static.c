@@ -32,16 +32,16 @@
 #include "util/system/remedy.h"
 
 #define ASKERS        4
-#define NAMES_S       30u      /* until what names mean is asked again */
-#define NAMES_SOON_US 1000000u /* the name service has not answered, or a name means nobody yet */
+#define NAMES_S       30u      /* until names are resolved again */
+#define NAMES_SOON_US 1000000u /* the name service has not answered, or a name has no address yet */
 
 struct static_source {
 	struct ripc__host host;
-	int epoll_fd; /* -1: nobody to ask, now and later */
+	int epoll_fd; /* -1: no host to query, now and later */
 	int askers[ASKERS];
 	uint32_t ask_turn, poll_turn;
 	struct peers peers;
-	in_port_t port;       /* where an entry has none, host order */
+	in_port_t port;       /* for entries without one, host order */
 	uint32_t names_s;     /* 0: names are resolved once */
 	int renewed_fd;       /* readable: the renewal is done */
 	uint64_t due_us;      /* when the next one begins */
@@ -233,7 +233,7 @@ static int static_notify(void *source, const void *data, size_t len)
 	int fd = state->askers[state->ask_turn++ % ASKERS];
 	int sent = 0;
 
-	/* A host that cannot be reached now must not keep the others from being asked. */
+	/* A host that cannot be reached now must not keep the others from being queried. */
 	for (uint32_t i = 0; i < state->peers.n_places; i++) {
 		const struct sockaddr_in *to = &state->peers.addresses[i];
 
@@ -264,7 +264,7 @@ static uint32_t static_n_peers(void *source)
 	return state->peers.n;
 }
 
-/* Which of the hosts it came from, from 1; 0: none of them. */
+/* The number of the host that sent it, from 1; 0: none of them. */
 static uint16_t peer_of(const struct peers *peers, const struct ripc__source_event *event)
 {
 	for (uint32_t i = 0; i < peers->n_places; i++) {
