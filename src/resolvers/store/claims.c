@@ -86,7 +86,7 @@ static void claim_failed(struct store *store, struct claim *claim, int rc)
 
 /* ---- requests ---------------------------------------------------------------------------- */
 
-/* The claim that a completion is about; NULL: it has been withdrawn since, or asked again. */
+/* The claim of a completion; NULL: it has been withdrawn since, or requested again. */
 static struct claim *claim_of(const void *data)
 {
 	struct request *request = (void *)(uintptr_t)data;
@@ -150,7 +150,7 @@ static void private_made(int rc, const char *value, const void *data)
 
 static void container_made(int rc, const char *value, const void *data)
 {
-	(void)rc; /* the transaction that follows sees whether it is there */
+	(void)rc; /* the next transaction sees whether it exists */
 	(void)value;
 	(void)data;
 }
@@ -187,7 +187,7 @@ static void send_private(struct store *store, struct claim *claim)
 	claim_failed(store, claim, rc);
 }
 
-/* A public one waits for others, until the end of this step: one transaction claims them all. */
+/* A public claim waits for others, until the end of this step: one transaction claims them all. */
 static void send_claim(struct store *store, struct claim *claim)
 {
 	if (claim->private_id) {
@@ -203,7 +203,7 @@ static void send_claim(struct store *store, struct claim *claim)
 
 /* ---- transactions ------------------------------------------------------------------------ */
 
-/* The claims of one transaction, and what it is made of. */
+/* The claims of one transaction, and its operations. */
 struct batch {
 	struct store *store;
 	uint32_t n, n_ops;
@@ -214,7 +214,10 @@ struct batch {
 	uint8_t values[BATCH_MAX][STORE_VALUE];
 };
 
-/* Is this true of all claims of the batch? Where a shelf is missing, most are: see to all. */
+/*
+ * Does the result hold for all claims of the batch? If a shelf is missing, most are: all are
+ * made.
+ */
 static bool is_of_all(const struct batch *batch, int rc)
 {
 	return batch->n == 1 || rc == ZOK || rc == ZNONODE ||
@@ -244,7 +247,7 @@ static void batch_made(int rc, const void *data)
 	free(batch);
 }
 
-/* The transaction of internal.h; an ended rival's node goes in it. */
+/* Adds the operations of internal.h; an ended rival's node is deleted by them. */
 static void batch_add(struct batch *batch, struct claim *claim)
 {
 	struct store *store = batch->store;
@@ -369,7 +372,7 @@ static void send_look(struct store *store, struct claim *claim)
 	claim_failed(store, claim, rc);
 }
 
-/* The container: at which version it is free, or who has it. */
+/* The container was read: its version if it is free, or the owner. */
 static void holder_read(int rc, const char *bytes, int len, const struct Stat *stat,
 		const void *data)
 {
@@ -424,7 +427,7 @@ static void send_read(struct store *store, struct claim *claim)
 
 /* ---- writing again ----------------------------------------------------------------------- */
 
-/* Our child is looked for in the transaction: another holder may have the ID by now. */
+/* The transaction checks for our child: another owner may have the ID by now. */
 struct rewriting {
 	struct request request;
 	uint64_t moves;
@@ -434,7 +437,7 @@ struct rewriting {
 	uint8_t value[STORE_VALUE];
 };
 
-/* Not done: the claim is made anew in the next session, or somebody else has the ID. */
+/* On failure the claim is made again in the next session, or another service has the ID. */
 static void rewritten(int rc, const void *data)
 {
 	struct rewriting *rewriting = (void *)(uintptr_t)data;
@@ -586,7 +589,7 @@ void ripc__claim_withdraw(struct store *store, uint64_t id)
 		return;
 	list_remove(&claim->news.node);
 	list_remove(&claim->node);
-	/* A request under way may be done yet; the store keeps the order. */
+	/* A request under way may still be carried out; the store keeps the order. */
 	is_there = claim->state == CLAIM_MADE || claim->state == CLAIM_MAKING || claim->session ||
 		claim->tries;
 	if (!is_there || !store->zh) {

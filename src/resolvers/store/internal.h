@@ -2,16 +2,15 @@
 /*
  * The objects of the store source, which its files share:
  *
- *   store.c    the slots: open, close, poll; the UDP socket; options
+ *   store.c    the slots: open, close, poll; the UDP socket; options; changes of addresses
  *   session.c  the ZooKeeper session: connecting, processing, expiry
- *   claims.c   IDs that live here, as nodes in the store
- *   known.c    IDs that are asked for, their holders, and the list of all
- *   members.c   members of groups that live here, as nodes
- *   members.c  members of groups that are sent to here
- *   store.c    the addresses of this host, when they change
- *   value.c    what stands in a node, paths, and questions on their way
+ *   claims.c   IDs of this context's services, as nodes in the store
+ *   known.c    IDs that are looked up, their owners, and the list of all
+ *   members.c  members of groups: those of this context, as nodes, and those that it sends to
+ *   value.c    the contents of nodes, paths, and sending queries
  *
- * The store only says whom to ask: a question goes to the holder's UDP socket, whose answer counts.
+ * The store only names the owner: a query is sent to the owner's UDP socket, whose answer
+ * counts.
  *
  *   /ripc/<cluster>/s/<2 hex>/<ID, 16 hex>                  a container; its data names the holder
  *   /ripc/<cluster>/s/<2 hex>/<ID, 16 hex>/<incarnation>    ephemeral: the holder lives
@@ -20,8 +19,8 @@
  *   /ripc/<cluster>/g/<2 hex>/<group, 16 hex>/<incarnation> a member: ephemeral, and its data
  *
  * An ID is claimed by writing to its container, at the version that was read with no child, and
- * creating the child in the same transaction. So one of two claims fails, and a node that goes is
- * surely the one that was meant.
+ * creating the child in the same transaction. One of two claims therefore fails, and a deletion
+ * surely hits the node that was meant.
  */
 #ifndef RIPC_STORE_INTERNAL_H
 #define RIPC_STORE_INTERNAL_H
@@ -42,7 +41,7 @@
 #define STORE_CLUSTER  64
 #define STORE_SHARDS   256u
 #define STORE_RETRY_US 50000u
-#define STORE_GRACE_US 1000000u /* a store that is away for less is only waited for */
+#define STORE_GRACE_US 1000000u /* a store that is away for less is only awaited */
 
 /* The contents of a node: the owner of an ID. */
 struct value {
@@ -59,7 +58,7 @@ struct news {
 };
 
 enum claim_state {
-	CLAIM_WANTED,   /* is to be made when there is a session */
+	CLAIM_WANTED,   /* will be made when there is a session */
 	CLAIM_MAKING,   /* a request is under way */
 	CLAIM_MADE,
 	CLAIM_REFUSED,  /* core knows; it withdraws the claim, or has it tried again */
@@ -72,44 +71,44 @@ struct claim {
 	uint64_t id, incarnation;
 	uint64_t serial;         /* of its requests: those of earlier ones do not count */
 	int64_t session;         /* the node's session, if the node is made */
-	int version;             /* of the container when nobody had it; -1: it is to be made */
-	uint64_t rival;          /* to be displaced, at that version; 0: nobody */
+	int version;             /* of the container when it was free; -1: it must be made */
+	uint64_t rival;          /* to be displaced, at that version; 0: none */
 	uint64_t moves;          /* store->moves, when its node was written */
 	uint32_t tries;
 	uint8_t state;
 	bool private_id, told;   /* told: core knows that it is published */
-	bool alone;              /* a transaction of its own says what is wrong with it */
+	bool alone;              /* a transaction of its own shows the fault */
 };
 
 struct known {
 	struct news told, hint;
 	struct list node;        /* store->known_order */
 	uint64_t id;
-	struct value value;      /* of the last holder known; n_addrs 0: none */
-	uint8_t *question;       /* to be sent to the holder; NULL: none */
+	struct value value;      /* of the last known owner; n_addrs 0: none */
+	uint8_t *question;       /* to be sent to the owner; NULL: none */
 	uint32_t question_len;
-	bool reading, again;     /* again: asked anew since the request under way was made */
-	bool confirming;         /* is surely nobody there? */
+	bool reading, again;     /* again: queried again since the request under way was made */
+	bool confirming;         /* is there certainly no owner? */
 };
 
 struct store {
 	struct ripc__host host;
-	void (*began)(struct store *store); /* a session: all that is not there is made */
-	char *servers;           /* as the client wants them: host:port,... */
+	void (*began)(struct store *store); /* a session has begun: missing nodes are made */
+	char *servers;           /* in the client's form: host:port,... */
 	char *auth;              /* "user:password" or NULL */
 	struct ACL owned[2], top;
 	struct ACL_vector acl, acl_top; /* of the nodes that we make; of that above all clusters */
 	char cluster[STORE_CLUSTER];
 	uint32_t session_ms;
-	zhandle_t *zh;           /* NULL: none; retry_us says when there is to be one */
+	zhandle_t *zh;           /* NULL: none; the next one is made at retry_us */
 	int64_t session;         /* 0: not connected */
-	bool renew;              /* the handle is of no use any more */
-	bool busy;               /* more may have come than was looked at */
+	bool renew;              /* the handle is useless now */
+	bool busy;               /* more may have arrived */
 	bool sent;               /* requests, which the kernel holds back until the next step */
 	bool tops_made[2];
-	uint8_t made[2][STORE_SHARDS / 8]; /* shelves for IDs, private ones: seen to already */
+	uint8_t made[2][STORE_SHARDS / 8]; /* shelves for IDs, private ones: already made */
 	bool refused_logged, away_logged;
-	bool shelves_refused;    /* the credential does not suffice to make what nodes stand on */
+	bool shelves_refused;    /* the credential does not allow making the upper nodes */
 	int epoll_fd, udp, watched_fd;
 	in_port_t port;          /* of udp, network order */
 	struct value addresses;  /* of this host, as of scanned_us */
@@ -123,7 +122,7 @@ struct store {
 	struct ripc__map joined, groups; /* members here, by group ^ incarnation; groups by ID */
 	struct list claiming, leaving, known_order, groups_order;
 	struct list news;
-	void (*found)(void *arg, uint64_t id, bool is_private); /* NULL: nobody wants the list */
+	void (*found)(void *arg, uint64_t id, bool is_private); /* NULL: no list is wanted */
 	void *found_arg;
 	uint64_t listing;        /* number of the list under way */
 	uint8_t buffer[WIRE_RESOLVE_MAX + 1];
@@ -151,17 +150,17 @@ void ripc__path_group(const struct store *store, char path[STORE_PATH], uint64_t
 		uint64_t incarnation);
 /* The ID that a path ends with; 0: none. */
 uint64_t ripc__path_id(const char *path);
-/* Where a holder on this host can be asked: up to STORE_ADDRS addresses, as of late. */
+/* The addresses of an owner on this host: up to STORE_ADDRS, as of late. */
 void ripc__addresses_get(struct store *store, struct value *value);
-/* Looks at them now. Have they changed? */
+/* Reads them now. Have they changed? */
 bool ripc__addresses_look(struct store *store);
-/* Sends a question to the holder. */
+/* Sends a query to the owner. */
 void ripc__value_send(const struct store *store, const struct value *value, const void *data,
 		size_t len);
 
 /* session.c */
 uint64_t ripc__store_clock_us(void);
-/* Does what is due or has come; tells claims and known. */
+/* Does the work that is due or has arrived; notifies claims and known. */
 void ripc__session_step(struct store *store);
 void ripc__session_close(struct store *store);
 /* Requests follow: the client sends them at once, and the kernel together, after this step. */
@@ -170,7 +169,7 @@ void ripc__session_sends(struct store *store);
 int ripc__session_error(int rc);
 /* For a completion; NULL: no memory. */
 struct request *ripc__request_make(struct store *store, uint64_t id, uint64_t serial);
-/* Tells core; a later event takes the place of an earlier one. */
+/* Reports to core; a later event takes the place of an earlier one. */
 void ripc__news(struct store *store, struct news *news, const struct ripc__source_event *event);
 /* Makes the nodes above those of IDs; the request that needs them tries again. */
 void ripc__parents_make(struct store *store, uint64_t id, bool is_private);
@@ -181,15 +180,15 @@ void ripc__acl_init(struct store *store);
 int ripc__claim_publish(struct store *store, uint64_t id, uint64_t incarnation,
 		enum ripc__naming naming);
 void ripc__claim_withdraw(struct store *store, uint64_t id);
-/* A session has begun: whatever is not there is made. */
+/* A session has begun: missing nodes are made. */
 void ripc__claims_renew(struct store *store);
 /* At the end of a step. */
 void ripc__claims_send(struct store *store);
-/* Nothing can be done for a while, which those that wait are told. */
+/* Reports to waiting claims that nothing can be done for a while. */
 void ripc__claims_delayed(struct store *store);
 void ripc__claims_free(struct store *store);
 
-/* Writes the node of a claim that is made, if it says other addresses than this host has. */
+/* Writes the node of a claim again if it has other addresses than this host. */
 void ripc__claim_rewrite(struct store *store, struct claim *claim);
 
 /* members.c */
@@ -204,7 +203,7 @@ int ripc__members_list(struct store *store, uint64_t id, void (*found)(void *arg
 		void *arg);
 int ripc__members_ask(struct store *store, uint64_t id, uint64_t name, const void *data,
 		size_t len);
-/* A session has begun: what could not be read is read. */
+/* A session has begun: reads what could not be read before. */
 void ripc__members_renew(struct store *store);
 void ripc__members_free(struct store *store);
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * IDs that are asked for. The store says who has one; the question then goes to that holder by UDP.
- * The container is watched from then on: when somebody claims the ID the store says so, its holder
- * is read again, and core gets a hint.
+ * IDs that are looked up. The store names the owner; the query is then sent to that owner by
+ * UDP. The container is watched from then on: when another service claims the ID the store
+ * reports it, its owner is read again, and core gets a hint.
  *
- * "Nobody" is said only after the server has caught up with its leader (sync) and has been read
- * again: a server of several may be behind, and whoever has just registered may have told us so. As
- * long as the store is away, the last holder known is asked: only who has the ID answers.
+ * "Not found" is reported only after the server has caught up with its leader (sync) and has
+ * been read again: a server of several may be behind, and a service that has just registered may
+ * have notified us. As long as the store is away, the last known owner is queried: only the
+ * owner of the ID answers.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -71,7 +72,7 @@ static struct known *known_of(const void *data)
 	return ripc__map_get(&request->store->known, request->id);
 }
 
-/* A container alone, with INT64_MIN as owner, is nobody's; what is ephemeral is somebody's. */
+/* A container alone, with INT64_MIN as owner, is free; an ephemeral node has an owner. */
 static bool is_held(int rc, const char *bytes, int len, const struct Stat *stat,
 		struct value *value)
 {
@@ -84,12 +85,12 @@ static bool is_held(int rc, const char *bytes, int len, const struct Stat *stat,
 
 static void synced(int rc, const char *value, const void *data)
 {
-	(void)rc; /* the read that follows fails as well */
+	(void)rc; /* the next read fails as well */
 	(void)value;
 	(void)data;
 }
 
-/* Neither among the public ones nor among the private: certainly? */
+/* Checks that the ID is certainly neither among the public ones nor among the private ones. */
 static void confirm(struct store *store, struct known *known)
 {
 	char path[STORE_PATH];
@@ -172,7 +173,7 @@ static void hint_read(int rc, const char *bytes, int len, const struct Stat *sta
 		.id = known->id, .incarnation = value.incarnation});
 }
 
-/* A container that goes has been nobody's for a while. */
+/* A container that is removed has been free for a while. */
 static void container_changed(zhandle_t *zh, int type, int state, const char *path, void *arg)
 {
 	struct store *store = arg;
@@ -234,7 +235,7 @@ int ripc__known_ask(struct store *store, uint64_t id, const void *data, size_t l
 	if (!id)
 		return 0;
 	if (!question)
-		return 1; /* asked again without memory for it */
+		return 1; /* queried again without memory for it */
 	memcpy(question, data, len);
 	question_drop(known);
 	known->question = question;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The members of groups that are sent to here, as the store lists them. The names under the group's
- * node are read, and then the value of each new one. A watch tells when there are others: core gets
- * a hint, and what has changed is read when core asks for the list next. While the store is away
- * the list says so, and core keeps the members that it knows.
+ * The members of groups that this context sends to, as the store lists them. The names under the
+ * group's node are read, and then the value of each new one. A watch reports changes: core gets
+ * a hint, and the changes are read when core next requests the list. While the store is away the
+ * list reports that, and core keeps the members that it knows.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -25,7 +25,7 @@ struct group {
 	struct news hint;
 	struct list node;       /* store->groups_order */
 	uint64_t id, serial;    /* of the requests under way */
-	int64_t session;        /* that watches it */
+	int64_t session;        /* the session that watches it */
 	struct ripc__map names; /* struct member by name */
 	uint32_t n_asked;       /* values that are being read */
 	bool reading, stale, is_read;
@@ -39,7 +39,7 @@ static void hint(struct store *store, struct group *group)
 		.id = group->id});
 }
 
-/* The group that a completion is about; NULL: another reading has begun. */
+/* The group of a completion; NULL: another reading has begun. */
 static struct group *group_of(const struct request *request)
 {
 	struct group *group = ripc__map_get(&request->store->groups, request->id);
@@ -133,7 +133,7 @@ static void value_changed(zhandle_t *zh, int type, int state, const char *path, 
 	if (!member)
 		return;
 	member->value.n_addrs = 0;
-	if (group->reading) /* which ends with the values that are not known */
+	if (group->reading) /* the reading ends with the unknown values */
 		return;
 	ripc__session_sends(store);
 	value_ask(store, group, name, child + 1);
@@ -172,7 +172,7 @@ static void names_set(struct store *store, struct group *group, const struct Str
 
 static void read_begin(struct store *store, struct group *group);
 
-/* There was no node, so that a watch waits for one; unless it has come to be since. */
+/* There was no node, and a watch waits for one; unless one was made since. */
 static void absence_read(int rc, const struct Stat *stat, const void *data)
 {
 	struct request *request = (void *)(uintptr_t)data;
@@ -256,7 +256,7 @@ static void group_free(struct store *store, struct group *group)
 	free(group);
 }
 
-/* The last one that was listed is the last in the order. */
+/* The group that was listed last is the last in the order. */
 static struct group *group_get(struct store *store, uint64_t id)
 {
 	struct group *group = ripc__map_get(&store->groups, id);
@@ -339,12 +339,12 @@ void ripc__members_free(struct store *store)
 /* ---- joined ------------------------------------------------------------------------------ */
 
 /*
- * Members of groups that live here, as nodes in the store. A member has a node of its own, which
- * its incarnation names: so nobody else's is in the way. One that is there already was made by an
- * attempt whose end is not known, or in a session that has ended, and is made anew.
+ * Members of groups of this context, as nodes in the store. A member has a node of its own,
+ * named by its incarnation: no other member's node is in the way. An existing one was made by an
+ * attempt whose outcome is unknown, or in a session that has ended, and is made again.
  */
 
-#define TRIES_MAX 16u /* the nodes above are missing, or go at that moment */
+#define TRIES_MAX 16u /* the nodes above are missing, or are removed meanwhile */
 
 enum joined_state { JOINED_WANTED, JOINED_MAKING, JOINED_MADE, JOINED_LEAVING };
 
@@ -385,7 +385,7 @@ static struct request *request_of(struct store *store, struct joined *joined)
 
 /* ---- joining ----------------------------------------------------------------------------- */
 
-/* The request that follows sees whether it was done. */
+/* The next request sees whether it was done. */
 static void node_made(int rc, const char *value, const void *data)
 {
 	(void)rc;
@@ -470,7 +470,7 @@ static void send_join(struct store *store, struct joined *joined)
 	ripc__path_group(store, container, joined->group, 0);
 	ripc__path_group(store, path, joined->group, joined->incarnation);
 	len = joined_value(store, joined, bytes);
-	if (joined->tries) { /* mostly all is as it should be */
+	if (joined->tries) { /* mostly the nodes above exist */
 		shelves_make(store, container);
 		zoo_adelete(store->zh, path, -1, node_gone, NULL);
 	}
@@ -514,7 +514,7 @@ static void addresses_written(int rc, const struct Stat *stat, const void *data)
 		joined->moves--; /* the next session tries again */
 }
 
-/* The addresses of this host have changed: the node says so. */
+/* Writes the changed addresses of this host into the node. */
 static void send_addresses(struct store *store, struct joined *joined)
 {
 	struct request *request = request_of(store, joined);
@@ -537,7 +537,7 @@ static void joined_free(struct store *store, struct joined *joined)
 	free(joined);
 }
 
-/* When nobody knows whether it was done, the node goes with the session, or at the next try. */
+/* If the outcome is unknown, the node is removed with the session, or at the next try. */
 static void left(int rc, const void *data)
 {
 	struct request *request = (void *)(uintptr_t)data;
@@ -558,7 +558,7 @@ static void send_leave(struct store *store, struct joined *joined)
 		free(request);
 }
 
-/* A request under way may be done yet; the store keeps the order. */
+/* A request under way may still be carried out; the store keeps the order. */
 void ripc__joined_leave(struct store *store, uint64_t group, uint64_t incarnation)
 {
 	struct joined *joined = ripc__map_get(&store->joined, key_of(group, incarnation));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where the store source was left out when the library was built: says so. */
+/* Stands in for the store source where that was not built, and reports so. */
 #include <stdio.h>
 
 #include "core/net/backend.h"

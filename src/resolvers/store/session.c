@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The session with ZooKeeper. The client has no threads: it says which descriptor it waits for, and
- * until when, and is called then. A handle whose session has expired is closed, and another one is
- * opened at once; where none can be opened, or no server answers, another try follows after
- * STORE_RETRY_US, twice that, ... RETRY_MOST_US.
+ * The session with ZooKeeper. The client has no threads: it reports the descriptor that it waits
+ * for, and until when, and is called then. A handle whose session has expired is closed, and
+ * another one is opened at once; if none can be opened, or no server answers, another try
+ * follows after STORE_RETRY_US, twice that, ... RETRY_MOST_US.
  *
- * Traps of the client: it writes to stderr, unless a handle has a function for that; its descriptor
- * is inherited by programs that are started; a name that nobody knows gives no handle; by default
- * it looks up its servers' names whenever it is called. An ephemeral node made in the same
- * transaction as a container ends the program (an assertion), so containers are made on their own.
+ * Traps of the client: it writes to stderr, unless a handle has a function for that; its
+ * descriptor is inherited by programs that are started; an unknown name gives no handle; by
+ * default it looks up its servers' names whenever it is called. An ephemeral node made in the
+ * same transaction as a container ends the program (an assertion): containers are therefore made
+ * separately.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -25,7 +26,7 @@
 
 #define RETRY_MOST_US 400000u
 #define PACKETS_MAX   512 /* looked at in one step */
-#define TOP           2   /* "/ripc/CLUSTER/s": so many nodes are above it */
+#define TOP           2   /* "/ripc/CLUSTER/s": the number of nodes above it */
 
 uint64_t ripc__store_clock_us(void)
 {
@@ -228,7 +229,7 @@ void ripc__session_close(struct store *store)
 	zhandle_t *zh = store->zh;
 
 	unwatch(store);
-	store->zh = NULL; /* completions that are called now make no more requests */
+	store->zh = NULL; /* completions from now on make no more requests */
 	store->session = 0;
 	store->renew = false;
 	if (zh)
@@ -236,8 +237,8 @@ void ripc__session_close(struct store *store)
 }
 
 /*
- * The client may have closed a descriptor and got the same number again, which takes it out of the
- * epoll set: so changing it can fail, and then it is added.
+ * The client may have closed a descriptor and got the same number again, which removes it from
+ * the epoll set: changing it can then fail, and it is added.
  */
 static void watch(struct store *store, int fd, int interest)
 {
@@ -295,12 +296,12 @@ static int readiness(const struct store *store)
 
 	if (store->watched_fd < 0 || poll(&fd, 1, 0) <= 0)
 		return 0;
-	/* An error is found out by whichever of the two is wanted. */
+	/* The client finds an error by either of the two that it waits for. */
 	return (fd.revents & (POLLIN | POLLHUP | POLLERR) ? ZOOKEEPER_READ : 0) |
 		(fd.revents & (POLLOUT | POLLHUP | POLLERR) ? ZOOKEEPER_WRITE : 0);
 }
 
-/* Each call takes one packet at most. */
+/* Handles packets; each call takes one at most. */
 static bool process(struct store *store)
 {
 	int ready = readiness(store), n = 0, rc = ZOK;
@@ -345,7 +346,7 @@ void ripc__session_step(struct store *store)
 		store->due_us = store->retry_us;
 	if (store->renew)
 		store->due_us = 0;
-	/* To tell those that wait; once said, each new one is told when it comes. */
+	/* Notifies those that wait; afterwards each new one is notified when it arrives. */
 	if (store->away_us && !store->away_logged && store->due_us >
 			store->away_us + STORE_GRACE_US)
 		store->due_us = store->away_us + STORE_GRACE_US;

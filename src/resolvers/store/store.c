@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The resolver source that asks a store that many hosts share: ZooKeeper (internal.h). The source
- * owns the options, the UDP socket to which questions come and from which they go, and the one
- * epoll descriptor that is readable when either socket is.
+ * The resolver source that queries a store shared by many hosts: ZooKeeper (internal.h). The
+ * source owns the options, the UDP socket that receives and sends queries, and the one epoll
+ * descriptor that is readable when either socket is.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -23,8 +23,9 @@
 /* ---- moved ------------------------------------------------------------------------------- */
 
 /*
- * The addresses of this host, which stand in its nodes. Core learns of a change, and stale nodes
- * are written again, or when the session is back. Readers that have asked for an ID watch its node.
+ * The addresses of this host, which are in its nodes. Core is notified of a change, and stale
+ * nodes are written again, at once or when the session is back. Readers that have looked up an
+ * ID watch its node.
  */
 
 static void moved_open(struct store *store)
@@ -36,7 +37,6 @@ static void moved_open(struct store *store)
 		(void)epoll_ctl(store->epoll_fd, EPOLL_CTL_ADD, store->changes, &event);
 }
 
-/* store.c */
 static void moved_close(const struct store *store)
 {
 	if (store->changes >= 0)
@@ -45,7 +45,7 @@ static void moved_close(const struct store *store)
 
 /* ---- changes ----------------------------------------------------------------------------- */
 
-/* Private nodes and members are like public ones in this: what is stale is written again. */
+/* Writes all stale nodes again: public ones, private ones, and members. */
 static void rewrite_all(struct store *store)
 {
 	struct claim *claim;
@@ -70,13 +70,13 @@ static bool moved_step(struct store *store)
 /* ---- store ------------------------------------------------------------------------------- */
 
 #define SESSION_MS     6000
-#define RECEIVE_BUFFER (4 << 20) /* answers to many questions at once */
+#define RECEIVE_BUFFER (4 << 20) /* answers to many queries at once */
 #define PROBE_US       1500000u
 #define AUTH_MAX       256
 
 /* ---- options ----------------------------------------------------------------------------- */
 
-/* The name stands in paths. */
+/* Reads the cluster's name, which is part of paths. */
 static int cluster_read(struct store *store, const char *text)
 {
 	const struct ripc__host *host = &store->host;
@@ -98,7 +98,7 @@ static int cluster_read(struct store *store, const char *text)
 	return 0;
 }
 
-/* The first line of the file, "user:password". */
+/* Reads the first line of the file, "user:password". */
 static int auth_read(struct store *store, const char *path)
 {
 	const struct ripc__host *host = &store->host;
@@ -257,7 +257,7 @@ static void wait_connected(struct store *store)
 	}
 }
 
-/* Added to what else is to be done. */
+/* Adds this to the remedy. */
 static void say_unprotected(const char *servers, char remedy[256])
 {
 	size_t len = strlen(remedy);

@@ -17,7 +17,10 @@
 #define FIXED   28
 #define RESCAN_US 1000000u
 
-/* Without its port, and without the path that may follow the last server. */
+/*
+ * Is the server a loopback address, without its port and the path that may follow the last
+ * server?
+ */
 static bool is_loopback(const char *server, size_t len)
 {
 	size_t end = strcspn(server, "/,");
