@@ -25,7 +25,7 @@ static struct crypto_use *uses; /* under lock */
 static bool is_registered;
 static atomic_bool is_gone;
 
-/* A call that this thread itself is in has been left for good: by exit() in a signal handler. */
+/* A call of this thread itself has been left for good: by exit() in a signal handler. */
 static void cleanup_begins(void)
 {
 	uintptr_t self = (uintptr_t)pthread_self();
@@ -51,7 +51,7 @@ static void fork_ended(void)
 	(void)pthread_mutex_unlock(&lock);
 }
 
-/* The threads that were in a call are not in the child, and must not be waited for there. */
+/* The threads that were in a call do not exist in the child, and must not be waited for there. */
 static void fork_ended_in_child(void)
 {
 	for (struct crypto_use *use = uses; use; use = use->next)
@@ -90,7 +90,10 @@ void ripc__crypto_use_close(struct crypto_use *use)
 	(void)pthread_mutex_unlock(&lock);
 }
 
-/* In this order, and the handler's in the other one: one of the two threads sees the other's. */
+/*
+ * In this order, and in the handler in the opposite one: one of the two threads sees the
+ * other's.
+ */
 bool ripc__crypto_use_begin(struct crypto_use *use)
 {
 	atomic_store(&use->thread, (uintptr_t)pthread_self());

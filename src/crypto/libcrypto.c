@@ -2,10 +2,10 @@
 /*
  * The contract of core/net/crypto.h by OpenSSL's libcrypto, 3.0 and newer.
  *
- * Design notes. A library context of our own (OSSL_LIB_CTX) keeps what the program does with
- * OpenSSL apart from us: its configuration files are not read, its engines not used. Algorithms are
- * fetched once, since a fetch takes longer than a packet. Each function of the table tells
- * cleanup.c when it begins and ends (IN_USE).
+ * Design notes. A library context of our own (OSSL_LIB_CTX) separates us from the program's use
+ * of OpenSSL: its configuration files are not read, its engines not used. Algorithms are fetched
+ * once, because a fetch takes longer than a packet. Each function of the table reports its begin
+ * and end to cleanup.c (IN_USE).
  */
 #include "internal.h"
 
@@ -68,7 +68,7 @@ static void lib_close(void *state)
 	free(lib);
 }
 
-/* One after the other: each but the first needs what is before it. */
+/* Fetches one after the other: each needs the ones before it. */
 static int fetch_all(struct lib *lib)
 {
 	lib->ossl = OSSL_LIB_CTX_new();

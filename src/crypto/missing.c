@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Stands for the cryptography where the library was built without libcrypto. */
+/* Stands in for the cryptography where the library was built without libcrypto. */
 #include <stdio.h>
 
 #include "core/net/crypto.h"

@@ -17,7 +17,7 @@
 struct ripc__buffers {
 	size_t mapped;         /* bytes, with this header */
 	size_t head;           /* bytes before the first buffer's */
-	_Atomic uint32_t live; /* buffers that are not yet given up */
+	_Atomic uint32_t live; /* buffers that are not released for good */
 	uint32_t count;
 	struct ripc__buffer list[];
 };
@@ -68,7 +68,7 @@ struct ripc__buffer *ripc__buffers_at(struct ripc__buffers *set, uint32_t index)
 
 bool ripc__buffer_is_free(const struct ripc__buffer *buffer)
 {
-	/* Acquire: what the last user read, it read before we write again. */
+	/* Acquire: the last user's reads happen before our next write. */
 	return atomic_load_explicit(&buffer->refs, memory_order_acquire) == 1;
 }
 
@@ -91,7 +91,7 @@ struct ripc__buffer *ripc__buffers_find(struct ripc__buffers *set, uint32_t *at)
 
 void ripc__buffer_hold(struct ripc__buffer *buffer, uint32_t n)
 {
-	/* Nobody else knows a free buffer, so no atomic addition is needed. */
+	/* No other thread knows a free buffer, hence no atomic addition is needed. */
 	atomic_store_explicit(&buffer->refs, 1 + n, memory_order_relaxed);
 }
 

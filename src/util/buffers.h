@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A fixed set of equal receive buffers with reference counts. The set outlives its owner: what
- * is still held when the owner closes it stays valid, and the last reference frees the memory.
+ * A fixed set of equal receive buffers with reference counts. The set outlives its owner:
+ * buffers that are still held when the owner closes stay valid, and the last reference frees the
+ * memory.
  */
 #ifndef RIPC_BUFFERS_H
 #define RIPC_BUFFERS_H
@@ -25,20 +26,19 @@ int ripc__buffers_open(uint32_t count, size_t len, struct ripc__buffers **set);
 /* The owner must not use the set afterwards. */
 void ripc__buffers_close(struct ripc__buffers *set);
 /*
- * Points out a buffer that nobody uses, the lowest from index *at on (so that the same warm
- * one comes back), and moves *at behind it; NULL: none. Only the owner may call this, from one
- * thread at a time.
+ * Finds an unused buffer, the lowest from index *at on (the same warm one is thus used again),
+ * and moves *at behind it; NULL: none. Only the owner may call this, from one thread at a time.
  */
 struct ripc__buffer *ripc__buffers_find(struct ripc__buffers *set, uint32_t *at);
-/* The owner may keep its own account of them instead: the one with an index below count. */
+/* The buffer of an index below count, for an owner that keeps its own account of them. */
 struct ripc__buffer *ripc__buffers_at(struct ripc__buffers *set, uint32_t index);
-/* Does nobody use it? Only for the owner. */
+/* Is the buffer unused? Only for the owner. */
 bool ripc__buffer_is_free(const struct ripc__buffer *buffer);
-/* All their bytes, and what lies between them: whole pages. */
+/* The range of all buffers, and the bytes between them: whole pages. */
 void ripc__buffers_range(const struct ripc__buffers *set, struct iovec *range);
-/* Gives a buffer that _find pointed out n users. */
+/* Adds n users to a buffer that _find returned. */
 void ripc__buffer_hold(struct ripc__buffer *buffer, uint32_t n);
-/* Takes n users away again. Any thread. */
+/* Removes n users. Any thread. */
 void ripc__buffer_put(struct ripc__buffer *buffer, uint32_t n);
 
 #endif

@@ -41,7 +41,7 @@ static inline void list_prepend(struct list *head, struct list *node)
 	list_append(head->next, node);
 }
 
-/* Afterwards node is an empty list of its own, so that removing it again is harmless. */
+/* Afterwards node is an empty list of its own: removing it again is harmless. */
 static inline void list_remove(struct list *node)
 {
 	node->prev->next = node->next;

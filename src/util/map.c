@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The hash map of map.h. Owns the table, never the values. Invariants: a fifth of the entries,
- * rounded down, is free, and at least one, so that every probe ends; between an entry and its home
- * position no entry is free, so that a probe may stop at the first free one. Removal moves later
- * entries back to keep that, and leaves no tombstones. A table grows by a quarter, a large one by
- * an eighth, not to its double: partners stand in three of them, with keys in five, at 20 to 23
- * bytes each. A table is in the order of its hashes: to copy one into another of the same seed
+ * rounded down, is free, and at least one, hence every probe ends; between an entry and its home
+ * position no entry is free, hence a probe may stop at the first free one. Removal moves later
+ * entries back to keep that, and leaves no tombstones. A table grows by a quarter, a large one
+ * by an eighth, not to its double: partners are in three of them, with keys in five, at 20 to 23
+ * bytes each. A table is in the order of its hashes: copying one into another of the same seed
  * would make one long run.
  */
 #include <errno.h>
@@ -19,8 +19,8 @@
 #define CAPACITY_MAX (1u << 31)
 
 /*
- * Two multiplications, with the seed entering before each: without the seed nobody can tell
- * which keys share low bits. The constants are those of MurmurHash3's finalizer.
+ * Two multiplications, with the seed entering before each: without the seed an attacker cannot
+ * find keys that share low bits. The constants are those of MurmurHash3's finalizer.
  */
 static inline uint64_t mix(uint64_t key, uint64_t seed)
 {
@@ -42,13 +42,13 @@ static inline uint32_t after(const struct ripc__map *map, uint32_t at)
 	return at + 1 < map->capacity ? at + 1 : 0;
 }
 
-/* How far a probe goes from one entry to the other. */
+/* The length of a probe from one entry to the other. */
 static inline uint32_t distance(const struct ripc__map *map, uint32_t from, uint32_t to)
 {
 	return to >= from ? to - from : to + map->capacity - from;
 }
 
-/* Where the key is, or where it would go. The table must exist. */
+/* The entry of the key, or the one that it would get. The table must exist. */
 static inline struct ripc__map_entry *find(const struct ripc__map *map, uint64_t key)
 {
 	uint32_t at = home(map, key);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A hash map from 64-bit keys to pointers: open addressing, linear probing, no tombstones.
- * Keys are mixed with a seed, so that who chooses keys cannot choose collisions.
+ * A hash map from 64-bit keys to pointers: open addressing, linear probing, no tombstones. Keys
+ * are mixed with a seed: an attacker that chooses keys cannot choose collisions.
  */
 #ifndef RIPC_MAP_H
 #define RIPC_MAP_H
@@ -15,7 +15,7 @@ struct ripc__map_entry {
 };
 
 struct ripc__map {
-	struct ripc__map_entry *entries; /* NULL until something is put */
+	struct ripc__map_entry *entries; /* NULL until a first value is put */
 	uint32_t capacity, count;
 	uint64_t seed;
 };
@@ -25,9 +25,9 @@ void ripc__map_free(struct ripc__map *map); /* frees the table, not the values *
 /* 0; -ENOMEM; -EEXIST if the key is there (nothing is changed). value must not be NULL. */
 int ripc__map_put(struct ripc__map *map, uint64_t key, void *value);
 void *ripc__map_get(const struct ripc__map *map, uint64_t key);
-/* Returns what was there; NULL: nothing, and nothing is there now. Cannot fail otherwise. */
+/* Returns the old value; NULL: there was none, and the map is unchanged. Cannot fail otherwise. */
 void *ripc__map_replace(struct ripc__map *map, uint64_t key, void *value);
-/* Returns what was there, or NULL. Shrinks the table when it is nearly empty. */
+/* Returns the removed value, or NULL. Shrinks the table when it is nearly empty. */
 void *ripc__map_remove(struct ripc__map *map, uint64_t key);
 /* Iteration: start with *at = 0; returns NULL at the end. The map must not change meanwhile. */
 void *ripc__map_next(const struct ripc__map *map, uint32_t *at);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reading options by the lists of the parts that declare them. docs/man/ripc_open.3 tells of each
- * option, which tests/abi/manpages.py checks.
+ * Reading options by the lists of the parts that declare them. docs/man/ripc_open.3 describes
+ * each option, which tests/abi/manpages.py checks.
  */
 #include "options.h"
 
@@ -14,7 +14,7 @@
 #include "ripc/ripc.h"
 #include "text.h"
 
-/* Says which options the part that is meant has, if there is such a part. */
+/* Lists the options of the part that name begins with, if there is such a part. */
 static void say_unknown(const struct ripc__option *const *lists, const char *name,
 		char why[OPTION_WHY])
 {

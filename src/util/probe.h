@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Places that bpftrace and the like can look at while a program runs (docs/looking.md): each is one
- * instruction that does nothing. Built where there is <sys/sdt.h>. Arguments are values that are at
+ * Places that bpftrace and similar tools can watch while a program runs (docs/looking.md): each
+ * is one instruction that does nothing. Built if there is <sys/sdt.h>. Arguments are values at
  * hand: nothing is computed for a probe.
  */
 #ifndef RIPC_UTIL_PROBE_H

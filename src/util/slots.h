@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A table of pointers by number, from 0 to 65,535: a token that has a number beside some bits of
- * chance leads to its object without a search. The table grows by a quarter.
+ * A table of pointers by number, from 0 to 65,535: a token that has a number beside some random
+ * bits leads to its object without a search. The table grows by a quarter.
  */
 #ifndef RIPC_SLOTS_H
 #define RIPC_SLOTS_H
@@ -18,7 +18,7 @@ struct ripc__slots {
 };
 
 void ripc__slots_free(struct ripc__slots *slots); /* frees the table, not the values */
-/* Makes sure that one is free. -ENOMEM: no memory, or RIPC_SLOTS_MAX are taken. */
+/* Makes sure that a slot is free. -ENOMEM: no memory, or RIPC_SLOTS_MAX are taken. */
 int ripc__slots_grow(struct ripc__slots *slots);
 
 /* Takes a free slot, of which there must be one, for a value, not NULL. Returns its number. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Copies that bypass the cache: each byte stored the ordinary way is read from memory before, and
- * drives something else out of the cache. glibc does the same for what is longer than its share of
- * the cache, but we copy in pieces.
+ * Copies that bypass the cache: a byte that is stored the ordinary way is read from memory
+ * before, and displaces another in the cache. glibc does the same for copies that are longer
+ * than its share of the cache, but we copy in pieces.
  */
 #include "stream.h"
 
@@ -13,7 +13,7 @@
 #include <emmintrin.h>
 
 #define LINE  64u
-#define AHEAD 16 /* lines: so far ahead it is read */
+#define AHEAD 16 /* lines that are read ahead */
 
 void ripc__copy_past_cache(void *to, const void *from, size_t len)
 {
@@ -38,7 +38,7 @@ void ripc__copy_past_cache(void *to, const void *from, size_t len)
 		_mm_stream_si128(line + 2, c);
 		_mm_stream_si128(line + 3, d);
 	}
-	/* A thread that hears that the copy is there must see it. */
+	/* A thread that is notified of the copy must see it. */
 	_mm_sfence();
 	memcpy(line, source, len);
 }

@@ -9,7 +9,7 @@
 
 /* ---- parse ------------------------------------------------------------------------------- */
 
-/* Words of a configuration become values, or are refused. */
+/* Converts words of a configuration to values, or refuses them. */
 
 /*
  * A decimal number from 0 to max; "on", "yes", "true" or "1", or "off", "no", "false" or "0". 0;
@@ -22,7 +22,7 @@ int ripc__parse_switch(const char *text, bool *value);
 
 /* Bytes as hexadecimal digits. */
 
-/* Reads exactly 2 * len digits; false: there is something else. bytes may be half written then. */
+/* Reads exactly 2 * len digits; false: text is anything else, and bytes may be half written. */
 bool ripc__hex_read(const char *text, uint8_t *bytes, size_t len);
 /* Writes 2 * len digits and a final zero. */
 void ripc__hex_write(char *text, const uint8_t *bytes, size_t len);

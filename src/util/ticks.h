@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The processor's own count of time: says, for a tenth of what a clock costs, that a moment has
- * not passed. Its unit is unknown (one to five in a nanosecond), and it may differ between
- * processors: a difference that looks short can be believed, any other asks for a clock.
+ * The processor's own count of time: shows, for a tenth of the cost of a clock, that a moment
+ * has not passed. Its unit is unknown (one to five in a nanosecond), and it may differ between
+ * processors: a difference that looks short can be believed, any other needs a clock.
  */
 #ifndef RIPC_UTIL_TICKS_H
 #define RIPC_UTIL_TICKS_H
@@ -26,7 +26,7 @@ static inline uint64_t ripc__ticks(void)
 	return 0;
 }
 
-/* Others count so slowly that a few say nothing. */
+/* Other processors count too slowly for a few ticks to prove anything. */
 static inline bool ripc__ticks_within(uint64_t since, uint64_t ticks)
 {
 	(void)since;

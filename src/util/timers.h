@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Timers in a binary heap. A timer is a member of whatever it times; setting, moving and
- * stopping cost O(log n). Equal times fire in the order in which they were set, so that a run
- * can be repeated exactly.
+ * Timers in a binary heap. A timer is a member of the object that it times; setting, moving and
+ * stopping cost O(log n). Equal times fire in the order in which they were set: a run can be
+ * repeated exactly.
  */
 #ifndef RIPC_TIMERS_H
 #define RIPC_TIMERS_H
@@ -24,7 +24,7 @@ struct ripc__timers {
 
 void ripc__timers_init(struct ripc__timers *timers);
 void ripc__timers_free(struct ripc__timers *timers);
-/* Makes room for n timers to be set at once, so that ripc__timer_set cannot fail. -ENOMEM. */
+/* Makes room for n timers to be set at once: ripc__timer_set then cannot fail. -ENOMEM. */
 int ripc__timers_reserve(struct ripc__timers *timers, uint32_t n);
 /* Sets or moves a timer. There must be room (ripc__timers_reserve). */
 void ripc__timer_set(struct ripc__timers *timers, struct ripc__timer *timer, uint64_t at_us);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The checksum of what others move. The checksum finds what a device may do wrong: bytes that are
- * altered, missing, or in another place. A partner that wants to deceive can say what it likes
- * anyway.
+ * The checksum of moved bytes. The checksum finds the faults of a device: bytes that are
+ * altered, missing, or in another place. It is no protection from a partner that wants to
+ * deceive.
  *
  * Four lanes that do not wait for each other take 64 bytes at a time. Each multiplies two words of
  * 64 bits and adds both halves of the product without carry, so that every bit of either reaches
@@ -43,7 +43,7 @@ static inline uint64_t mix(uint64_t a, uint64_t b)
 
 static inline void take(uint64_t lanes[LANES], const uint8_t *from)
 {
-	/* gcc's -O2 does not by itself, and then the lanes wait for memory: 14 GiB/s, not 24. */
+	/* gcc's -O2 does not unroll it, and then the lanes wait for memory: 14 GiB/s, not 24. */
 #pragma GCC unroll 4
 	for (uint32_t i = 0; i < LANES; i++)
 		lanes[i] = mix(get64(from + 16 * i) ^ constants[i],

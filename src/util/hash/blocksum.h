@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The checksum of a message that others move (docs/protocol.md, Reads): quick on any processor,
- * with no instruction made for it, and a sum over blocks, so that pieces count in any order.
+ * The checksum of a message that other parts move (docs/protocol.md, Reads): quick on any
+ * processor, without special instructions, and a sum over blocks: pieces count in any order.
  */
 #ifndef RIPC_BLOCKSUM_H
 #define RIPC_BLOCKSUM_H
@@ -21,10 +21,10 @@ uint64_t ripc__blocksum(const void *data, size_t len, uint64_t offset);
 
 struct iovec;
 
-/* The sum of a message's items without their first carried bytes, which go in the announcement. */
+/* The sum of a message's items without their first carried bytes, which the announcement has. */
 uint32_t ripc__blocksum_items(const struct iovec *items, uint32_t n_items, uint64_t carried);
 
-/* The sum of all as it is told. */
+/* The sum of all, in the form of packets. */
 static inline uint32_t ripc__blocksum_told(uint64_t sum)
 {
 	return (uint32_t)(sum ^ sum >> 32);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * CRC32C in four forms: with tables, with the crc32 instructions of x86-64 or arm64 one after the
- * other, with these side by side and the carry-less multiply instruction, and with 512-bit
- * carry-less multiplication. All give the same results; which one runs is asked of the processor's
- * feature word at each call, which costs a load or two. Owns nothing but constants.
+ * CRC32C in four forms: with tables, with the crc32 instructions of x86-64 or arm64 one after
+ * the other, with these side by side and the carry-less multiply instruction, and with 512-bit
+ * carry-less multiplication. All give the same results; each call chooses one by the processor's
+ * feature word, which costs a load or two. Owns nothing but constants.
  *
  * Reflected polynomials throughout: bit 31 of a 32-bit value stands for x^0, bit 0 for x^31.
  * The crc32 instruction has a latency of three cycles and starts one per cycle, so three parts
@@ -164,8 +164,9 @@ static uint32_t table_shift(uint32_t crc, uint64_t len)
 /* ---- instructions ------------------------------------------------------------------------ */
 
 /*
- * The instructions of a processor: what follows is written with FAST, which marks functions that
- * use them, and these five. carryless() wants more of the processor than the others.
+ * The instructions of a processor: the functions below are written with FAST, which marks
+ * functions that use them, and these five. carryless() needs more of the processor than the
+ * others.
  */
 #if defined(__x86_64__)
 #include <immintrin.h>

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The CRC of what crc stands for, followed by len bytes of data; crc 0: nothing yet. */
+/* The CRC of the bytes of crc, followed by len bytes of data; crc 0: nothing yet. */
 uint32_t ripc__crc32c(uint32_t crc, const void *data, size_t len);
 /* The same, copying data to dest (not overlapping) in the same pass. */
 uint32_t ripc__crc32c_copy(uint32_t crc, void *dest, const void *data, size_t len);

@@ -2,9 +2,9 @@
 /*
  * Shared locks as leases. Keeps no state.
  *
- * Design notes. A lock of flock(2) belongs to what open(2) made, and to all copies of that
- * descriptor: a lease is opened anew, so that the file's own descriptors have no part in it. Record
- * locks (locks.h) belong to a process, and cannot be sent along.
+ * Design notes. A lock of flock(2) belongs to the open file of one open(2), and to all copies of
+ * that descriptor: a lease is opened anew, hence the file's own descriptors have no part in it.
+ * Record locks (locks.h) belong to a process, and cannot be sent along.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +24,7 @@ int ripc__lease_make(int fd)
 	lease = open(path, O_RDONLY | O_CLOEXEC);
 	if (lease < 0)
 		return -errno;
-	/* Where /proc is not what it seems, the path leads to another file. */
+	/* If another file system is at /proc, the path leads to another file. */
 	if (ripc__is_same_file(fd, lease) && flock(lease, LOCK_SH | LOCK_NB) == 0)
 		return lease;
 	close(lease);
@@ -45,7 +45,7 @@ bool ripc__is_leased(int fd)
 	return false;
 }
 
-/* The kernel may use the number of a file again that is gone, but at another time. */
+/* The kernel may reuse the number of a file that is gone, but with another time. */
 bool ripc__is_same_file(int fd, int other)
 {
 	struct stat a, b;

@@ -8,9 +8,9 @@
 /* ---- lease ------------------------------------------------------------------------------- */
 
 /*
- * Leases of a file: descriptors with a shared lock (flock(2)). The kernel keeps a lease as long as
- * any copy of its descriptor is open, also while one is on its way through a socket, and drops the
- * lease with the last copy. Processes that only have a lease need not know each other.
+ * Leases of a file: descriptors with a shared lock (flock(2)). The kernel keeps a lease as long
+ * as any copy of its descriptor is open, even while one is on its way through a socket, and
+ * drops the lease with the last copy. Processes that only have a lease need not know each other.
  */
 
 /*
@@ -19,13 +19,13 @@
  */
 int ripc__lease_make(int fd);
 /*
- * Ends a lease and closes its descriptor. The copies of the descriptor are leases no more: a child
- * that was forked may have one.
+ * Ends a lease and closes its descriptor. Copies of the descriptor, for example in a forked
+ * child, are leases no more.
  */
 void ripc__lease_end(int lease);
 /*
- * Has anybody a lease of this file? fd: a descriptor that is no lease. Where that cannot be told,
- * somebody has.
+ * Has any process a lease of this file? fd: a descriptor that is no lease. If that cannot be
+ * found out: yes.
  */
 bool ripc__is_leased(int fd);
 /* Do both descriptors belong to one file? */

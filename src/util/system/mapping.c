@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Files of memory, and where to map them; see mapping.h. Owns nothing. */
+/* Files of memory, and reserved addresses; see mapping.h. Owns nothing. */
 #include "util/system/mapping.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Files of memory, and where to map them. Keeps no state. */
+/* Files of memory, and reserved addresses for them. Keeps no state. */
 #ifndef RIPC_UTIL_MAPPING_H
 #define RIPC_UTIL_MAPPING_H
 
@@ -18,7 +18,7 @@ int ripc__memfd(void);
 /* Does RLIMIT_FSIZE forbid a file of this length? The kernel ends a process that makes one. */
 bool ripc__is_over_file_limit(size_t len);
 /*
- * Sets the length of an empty memfd and, if told to, takes the memory for all of it. -EFBIG:
+ * Sets the length of an empty memfd and, if takes_memory, allocates all of it. -EFBIG:
  * RLIMIT_FSIZE is below len; no SIGXFSZ is raised. -ENOMEM.
  */
 int ripc__memfd_size(int fd, size_t len, bool takes_memory);

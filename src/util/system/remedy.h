@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Remedies of what the operating system may lack. Keeps no state. */
+/* Remedies for lacks of the operating system. Keeps no state. */
 #ifndef RIPC_UTIL_REMEDY_H
 #define RIPC_UTIL_REMEDY_H
 

@@ -31,10 +31,13 @@ int ripc__thread_make(pthread_t *thread, void *(*begin)(void *arg), void *arg)
 #define TRIES  64u /* of some ten to a hundred cycles each */
 #define YIELDS 64u /* of about a microsecond each */
 
-/* Until the word is not so, somebody wakes us, it is until (NULL: never), or for no reason. */
+/*
+ * Sleeps until the word differs from so, another thread wakes us, it is until (NULL: never), or
+ * for no reason.
+ */
 static void futex_wait(_Atomic uint32_t *word, uint32_t so, const struct timespec *until)
 {
-	/* The bit set that matches all: only so is the time an absolute one (futex(2)). */
+	/* The bit set that matches all: only thus is the time an absolute one (futex(2)). */
 	syscall(SYS_futex, word, FUTEX_WAIT_BITSET_PRIVATE, so, until, NULL,
 		FUTEX_BITSET_MATCH_ANY);
 }

@@ -25,9 +25,9 @@ struct ripc__mutex {
 	_Atomic uint32_t waiters;
 };
 
-/* Sleeps until it has the lock. */
+/* Sleeps until the caller has the lock. */
 void ripc__mutex_wait(struct ripc__mutex *mutex);
-/* Wakes one that waits for it. */
+/* Wakes a thread that waits for the lock. */
 void ripc__mutex_wake(struct ripc__mutex *mutex);
 
 static inline void ripc__mutex_lock(struct ripc__mutex *mutex)
@@ -46,8 +46,8 @@ static inline void ripc__mutex_unlock(struct ripc__mutex *mutex)
 }
 
 /*
- * Called without the lock. A thread that took it again at once would be before all threads that
- * wait for it, as they wake up late.
+ * Called without the lock. A thread that took the lock again at once would be before all threads
+ * that wait for it, because these wake up late.
  */
 void ripc__mutex_give_way(const struct ripc__mutex *mutex);
 
@@ -57,7 +57,7 @@ struct ripc__sleep {
 };
 
 /*
- * With the lock, which is given back meanwhile. Returns after ripc__sleep_end(), at until_us (of
+ * With the lock, which is unlocked meanwhile. Returns after ripc__sleep_end(), at until_us (of
  * CLOCK_MONOTONIC; UINT64_MAX: never), or for no reason.
  */
 void ripc__sleep(struct ripc__sleep *sleep, struct ripc__mutex *mutex, uint64_t until_us);

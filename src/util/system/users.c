@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The user or group that a number means: user_namespaces(7). */
+/* The user or group of a number: user_namespaces(7). */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -25,7 +25,7 @@ static uint32_t overflow_read(const char *path)
 	return id;
 }
 
-/* Has everybody a number here? So it is outside of all user namespaces. */
+/* Has every user a number here? So it is outside of all user namespaces. */
 static bool all_are_mapped(const char *map)
 {
 	FILE *file = fopen(map, "re");
@@ -56,7 +56,7 @@ bool ripc__gid_is_group(gid_t gid)
 
 /* See users.h. Lines of both files begin with "name:password:number:": passwd(5), group(5). */
 
-/* Takes the line apart. */
+/* Parses the line. */
 static bool line_has(char *line, const char *name, uint32_t *number)
 {
 	char *rest = line;
