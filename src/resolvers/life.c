@@ -482,7 +482,7 @@ static void accept_all(struct life *life)
 	}
 }
 
-/* ---- what the source calls --------------------------------------------------------------- */
+/* ---- calls of the source ----------------------------------------------------------------- */
 
 static int listener_open(struct life *life)
 {

@@ -378,7 +378,7 @@ void ripc__ofi_links_close(struct ofi_port *port)
 	ripc__map_free(&port->links_by_name);
 }
 
-/* ---- what core hears --------------------------------------------------------------------- */
+/* ---- reports to core --------------------------------------------------------------------- */
 
 void ripc__ofi_link_tell(struct ofi_port *port, struct ofi_link *link)
 {

@@ -67,7 +67,7 @@ static void deregister(struct ofi_device *dev, struct fid_mr *mr)
 			"ofi: deregistering memory failed: %s", fi_strerror(-error));
 }
 
-/* ---- what is read into ------------------------------------------------------------------- */
+/* ---- destinations of reads --------------------------------------------------------------- */
 
 int ripc__ofi_mem_reg(void *state, void *peer, void *mem, size_t len, bool source, void **region)
 {
@@ -115,7 +115,7 @@ void ripc__ofi_regions_close(struct ofi_device *dev)
 		region_close(dev, list_entry(dev->regions.next, struct ofi_region, node));
 }
 
-/* ---- what may be read -------------------------------------------------------------------- */
+/* ---- memory for partners ----------------------------------------------------------------- */
 
 static uint32_t check_of(uint64_t address, uint32_t key, const uint8_t *reader, size_t len)
 {
@@ -322,7 +322,7 @@ void ripc__ofi_reads_push(struct ofi_port *port)
 		push(port, list_entry(node, struct ofi_link, reading));
 }
 
-/* ---- what core asks for ------------------------------------------------------------------ */
+/* ---- core's reads ------------------------------------------------------------------------ */
 
 static void begin(struct ofi_port *port, struct ofi_read *read)
 {

@@ -180,7 +180,7 @@ void ripc__ofi_sends_look(struct ofi_port *port)
 	ripc__ofi_link_fail(port, link);
 }
 
-/* ---- what core sends --------------------------------------------------------------------- */
+/* ---- core's datagrams -------------------------------------------------------------------- */
 
 bool ripc__ofi_has_room(const struct ofi_port *port, const struct ofi_link *link)
 {

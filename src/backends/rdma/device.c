@@ -211,7 +211,7 @@ void ripc__rdma_device_close(struct ripc__rdma_device *device)
 	ibv_close_device(device->context);
 }
 
-/* ---- what happens to it ------------------------------------------------------------------ */
+/* ---- later changes ----------------------------------------------------------------------- */
 
 /* Is the address still there that others know? */
 static bool has_address(struct ripc__rdma_device *device)

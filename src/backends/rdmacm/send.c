@@ -254,7 +254,7 @@ void ripc__rdmacm_sent(struct rdmacm_conn *conn, uint64_t wr_id)
 	conn->bye_gone |= conn->bye && conn->completed == conn->bye;
 }
 
-/* ---- what comes -------------------------------------------------------------------------- */
+/* ---- arrivals ---------------------------------------------------------------------------- */
 
 /* Is middle between low and high, modulo 2^32? */
 static bool is_between(uint32_t low, uint32_t middle, uint32_t high)

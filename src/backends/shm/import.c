@@ -26,7 +26,7 @@
  */
 #define IMPORTS_MAX 16384u
 
-/* ---- what holders hand over -------------------------------------------------------------- */
+/* ---- memory from owners ------------------------------------------------------------------ */
 
 /*
  * Maps a page that was handed over. -EBADMSG: it is nonsense, and the link ends. Any other error
@@ -252,7 +252,7 @@ int ripc__shm_read(void *state, void *peer, const struct ripc__move *move)
 	return 0;
 }
 
-/* Is the key valid now? The table is the holder's: each value is copied before it is checked. */
+/* Is the key valid now? The table is the owner's: each value is copied before it is checked. */
 static bool key_valid(const struct shm_in *in, const struct ripc__key *key)
 {
 	const struct shm_table *table = in->imports ? in->imports->table : NULL;

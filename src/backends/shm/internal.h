@@ -196,7 +196,7 @@ struct shm_device {
 #define SHM_SLABS  64u /* of our memory that one partner has mapped */
 #define SHM_READS  64u /* reads in progress */
 
-/* The ranges that a holder lets one partner read. Only the holder writes the table. One page. */
+/* The ranges that an owner lets one partner read. Only the owner writes the table. One page. */
 struct shm_table {
 	struct shm_entry {
 		_Atomic uint64_t key; /* 0: nothing; changes before the range may change */
@@ -231,7 +231,7 @@ static inline uint64_t shm_claim_left(uint64_t key)
 
 #define SHM_CLAIMS_LEN 4096u
 
-/* The holder's side, for one partner. */
+/* The owner's side, for one partner. */
 struct shm_exports {
 	struct shm_table *table;
 	struct shm_claims *claims;
@@ -277,7 +277,7 @@ struct shm_import {
 	uint64_t id;   /* its ID when shown to others; 0: not shown, or not any more */
 };
 
-/* The reader's side, for one holder. */
+/* The reader's side, for one owner. */
 struct shm_imports {
 	struct shm_table *table;   /* NULL: not yet */
 	struct shm_claims *claims; /* the same */
@@ -300,7 +300,7 @@ struct shm_grip {
 /* A read in progress. */
 struct shm_read {
 	struct shm_in *from; /* NULL: not found yet */
-	uint8_t name[SHM_NAME_LEN]; /* the holder's */
+	uint8_t name[SHM_NAME_LEN]; /* the owner's */
 	struct ripc__key key;
 	uint64_t offset, cookie;
 	uint8_t *to;

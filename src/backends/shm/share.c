@@ -71,7 +71,7 @@ bool ripc__shm_may_keep(const struct shm_port *port, int fd)
 	return port->n_kept < KEPT_MAX && (uint64_t)fd < files_max() / KEPT_PART;
 }
 
-/* ---- who they are ------------------------------------------------------------------------ */
+/* ---- holders ----------------------------------------------------------------------------- */
 
 static int holder_find(struct shm_port *port, uint64_t key, struct shm_holder **holder)
 {
@@ -206,7 +206,7 @@ int ripc__shm_admission_read(const struct ripc__host *host, struct shm_admission
 	return 0;
 }
 
-/* ---- who is at the other end ------------------------------------------------------------- */
+/* ---- the other end ----------------------------------------------------------------------- */
 
 static bool is_listed(const struct shm_list *list, uint32_t id)
 {

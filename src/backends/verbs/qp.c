@@ -175,7 +175,7 @@ static struct verbs_pair *pair_of(struct ripc__rdma_job *job)
 	return (struct verbs_pair *)((char *)job - offsetof(struct verbs_pair, job));
 }
 
-/* ---- on helper threads; they touch only the pair, and what never changes of the rest ------ */
+/* ---- on helper threads, which touch only the pair and constant fields --------------------- */
 
 static int to_init(struct verbs_pair *pair)
 {

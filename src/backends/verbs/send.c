@@ -204,7 +204,7 @@ static bool is_dead(const struct verbs_port *port, const struct verbs_path *path
 	return port->rdma->is_down || port->rdma->is_lost || !path->ah;
 }
 
-/* ---- while the way is looked for ----------------------------------------------------------- */
+/* ---- until the path is resolved ------------------------------------------------------------ */
 
 static RIPC__RARE int park(struct verbs_port *port, const struct verbs_peer *peer,
 		const struct ripc__tx *tx)
@@ -241,7 +241,7 @@ void ripc__verbs_parked_send(struct verbs_path *path)
 	}
 }
 
-/* ---- what core sends, and messages about connections ---------------------------------------- */
+/* ---- core's datagrams, and messages about connections --------------------------------------- */
 
 uint32_t ripc__verbs_peer_mtu(void *port, void *state)
 {
@@ -361,7 +361,7 @@ void ripc__verbs_sends_finish(struct verbs_port *port)
 #define MANY_QKEY    0x72697063u
 #define FAILURES_MAX 10u
 
-/* ---- where it reaches -------------------------------------------------------------------- */
+/* ---- reachable partners ------------------------------------------------------------------ */
 
 static uint32_t ip_of(const uint8_t gid[16])
 {

@@ -56,7 +56,7 @@ struct askers {
 	struct asker recent[ASKERS_MAX];
 };
 
-/* ---- who is who -------------------------------------------------------------------------- */
+/* ---- identification ---------------------------------------------------------------------- */
 
 static bool leads_to(const struct partner *partner, const struct device *device,
 		const struct ripc__addr *addr)
@@ -191,7 +191,7 @@ struct partner *ripc__claim_named(const struct ripc_service *service, uint64_t i
 	return maybe ? maybe : gone;
 }
 
-/* ---- asking there ------------------------------------------------------------------------ */
+/* ---- echoes ------------------------------------------------------------------------------ */
 
 void ripc__claim_forget(struct partner *partner)
 {

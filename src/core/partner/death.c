@@ -367,7 +367,7 @@ void ripc__inquiry_end(struct ripc_context *ctx, struct peer *peer)
 #define ASKS_AGAIN_US BACK_OFF_MAX_US /* a partner that lacks an answer asks again within this */
 #define DOUBT_US  (BACK_OFF_MAX_US + 4 * LOOK_US) /* longer than between two repetitions */
 
-/* NULL: not known, or so long ago that others have taken its place. */
+/* NULL: the end is not known, or so old that others have taken its place. */
 static const struct ended *find_ended(const struct ripc_context *ctx, uint64_t context)
 {
 	for (uint32_t i = 0; i < ENDED_MAX && context; i++) {
@@ -453,7 +453,7 @@ int ripc__death_open(struct ripc_context *ctx)
 	return error;
 }
 
-/* Somebody may be about to close. */
+/* Another context may be about to close. */
 static void look_soon(struct ripc_context *ctx)
 {
 	ctx->partners.death.doubt_until_us = ctx->now_us + DOUBT_US;
@@ -475,7 +475,7 @@ static void mark_gone(struct ripc_context *ctx, const struct ended *ended)
 		settle_later(ctx, ended->told_us + SETTLE_US);
 }
 
-/* Once it has ended it does so no more. */
+/* Remembers the end of a context, which happens only once. */
 static const struct ended *remember(struct ripc_context *ctx, uint64_t context)
 {
 	const struct ended *known = find_ended(ctx, context);

@@ -70,7 +70,7 @@ enum partner_state {
  *   resolved   the resolver names it, and where it    its return from the dead
  *              lives, or an echo there shows it
  *   liar       RETRY to such an echo
- *   suspect    a notice, a rival's hello, silence     the resolver's answer, being retired
+ *   suspect    a notice, a rival's hello, timeout     the resolver's answer, being retired
  *   dead       GONE                                   the resolver names it; a token made since
  *                                                     then comes back
  *   blocked    a send met -EAGAIN                     a send ends or moves

@@ -162,7 +162,7 @@ static void cubic_step(const struct ripc_context *ctx, struct peer *peer)
 		peer->is_cubic = false;
 }
 
-/* ---- whose queue ------------------------------------------------------------------------- */
+/* ---- a rival's queue --------------------------------------------------------------------- */
 
 /*
  * The part of the window before the test that fills the path and a queue of queue_us. The rate

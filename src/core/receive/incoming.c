@@ -577,7 +577,7 @@ static void incoming_cancel(struct partner *partner, const struct wire_packet *p
 #define SILENCES_PLAIN   2u /* until the waits double: common on a path that loses much */
 #define READ_AGAIN_US    1000u /* after the device took no read at all */
 
-/* ---- asking ------------------------------------------------------------------------------ */
+/* ---- requests for bytes ------------------------------------------------------------------ */
 
 static uint64_t arrival_deadline(const struct incoming *incoming)
 {

@@ -690,7 +690,7 @@ static void gather_fire(void *owner, struct ripc__timer *timer)
 	tell(resolver, gathering);
 }
 
-/* ---- what comes in ----------------------------------------------------------------------- */
+/* ---- incoming packets -------------------------------------------------------------------- */
 
 /*
  * Another host has named a new member, or a new member has announced itself: there may be more,

@@ -161,7 +161,7 @@ void ripc__relay_answered(struct ripc__resolver *resolver, struct asked *asked,
 bool ripc__relay_notice(struct ripc__resolver *resolver, const struct heard *heard);
 void ripc__relay_free(struct ripc__resolver *resolver, struct asked *asked);
 
-/* ---- asking ------------------------------------------------------------------------------ */
+/* ---- queries ----------------------------------------------------------------------------- */
 
 /* Packets that the resolver sends, and the parts that all its files need for them. */
 

@@ -317,7 +317,7 @@ struct lookup {
 
 static void lookup_fire(void *owner, struct ripc__timer *timer);
 
-/* ---- asking ------------------------------------------------------------------------------ */
+/* ---- queries ----------------------------------------------------------------------------- */
 
 static void lookup_free(struct ripc__resolver *resolver, struct lookup *lookup)
 {

@@ -21,7 +21,7 @@
 #include "util/system/cancel.h"
 #include "util/timers.h"
 
-/* ---- asking ------------------------------------------------------------------------------ */
+/* ---- queries ----------------------------------------------------------------------------- */
 
 /* Queries, answers and notices on their way to the sources. */
 
@@ -403,7 +403,7 @@ int ripc__sources_choose(const struct ripc__host *host, const struct ripc__sourc
 #define PROVOKED_SHARE        4u
 #define ANSWERS_SHARE         2u
 
-/* ---- what comes in ----------------------------------------------------------------------- */
+/* ---- incoming packets -------------------------------------------------------------------- */
 
 static struct asked *asked_of(const struct ripc__resolver *resolver, const struct heard *heard)
 {

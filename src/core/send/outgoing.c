@@ -1007,7 +1007,7 @@ void ripc__outgoing_advance(struct partner *partner)
 	ripc__announcements_send(partner, &batch);
 }
 
-/* ---- what the partner says --------------------------------------------------------------- */
+/* ---- packets of the partner -------------------------------------------------------------- */
 
 static void heard(struct outgoing *outgoing)
 {

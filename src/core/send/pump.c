@@ -171,7 +171,7 @@ void ripc__pump(struct outgoing *outgoing)
 	batch_flush(outgoing, &batch);
 }
 
-/* ---- what goes unasked ------------------------------------------------------------------- */
+/* ---- unasked bytes ----------------------------------------------------------------------- */
 
 void ripc__unasked_count(struct outgoing *outgoing, uint64_t bytes)
 {

@@ -377,7 +377,7 @@ size_t ripc__held_bytes(const struct partner *partner)
 /*
  * Keeps a copy for a partner that has not given us its token, or whose route is still being
  * made, and sends it if possible. A partner that has only claimed its ID gets the message when
- * the claim is confirmed, unless the message is for nobody else.
+ * the claim is confirmed, unless the message is meant for that partner alone.
  */
 static int send_early(struct partner *partner, const struct ripc_send *request, uint32_t len,
 		uint64_t lends, const struct wire_call *call)

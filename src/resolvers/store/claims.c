@@ -28,7 +28,7 @@
 static void send_claim(struct store *store, struct claim *claim);
 static void send_read(struct store *store, struct claim *claim);
 
-/* ---- what core is told ------------------------------------------------------------------- */
+/* ---- reports to core --------------------------------------------------------------------- */
 
 static void say_acl(struct store *store, const struct claim *claim)
 {
@@ -327,7 +327,7 @@ void ripc__claims_send(struct store *store)
 	}
 }
 
-/* ---- who has it -------------------------------------------------------------------------- */
+/* ---- the owner of the ID ----------------------------------------------------------------- */
 
 /* A node of our incarnation was there already. */
 static void own_seen(int rc, const struct Stat *stat, const void *data)

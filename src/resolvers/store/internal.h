@@ -12,8 +12,8 @@
  * The store only names the owner: a query is sent to the owner's UDP socket, whose answer
  * counts.
  *
- *   /ripc/<cluster>/s/<2 hex>/<ID, 16 hex>                  a container; its data names the holder
- *   /ripc/<cluster>/s/<2 hex>/<ID, 16 hex>/<incarnation>    ephemeral: the holder lives
+ *   /ripc/<cluster>/s/<2 hex>/<ID, 16 hex>                  a container; its data names the owner
+ *   /ripc/<cluster>/s/<2 hex>/<ID, 16 hex>/<incarnation>    ephemeral: the owner lives
  *   /ripc/<cluster>/p/<2 hex>/<ID, 16 hex>                  a private ID: ephemeral, and its data
  *   /ripc/<cluster>/g/<2 hex>/<group, 16 hex>               a container
  *   /ripc/<cluster>/g/<2 hex>/<group, 16 hex>/<incarnation> a member: ephemeral, and its data

@@ -41,7 +41,7 @@ static void tell(struct store *store, struct known *known, enum ripc__source_kin
 		.id = known->id, .incarnation = known->value.incarnation});
 }
 
-/* ---- what the store says ----------------------------------------------------------------- */
+/* ---- answers of the store ---------------------------------------------------------------- */
 
 static void read_ended(struct store *store, struct known *known, bool is_there)
 {
