@@ -240,8 +240,7 @@ static bool look(struct ofi_net *net)
 			net->n_ops -= is_end(net, entries[i].op_context);
 		if (n != -FI_EAVAIL)
 			continue;
-		failed = (struct fi_cq_err_entry){0}; /* libfabric also reads the room that this
-		                                         gives */
+		failed = (struct fi_cq_err_entry){0}; /* libfabric reads its room, too */
 		n = fi_cq_readerr(net->cq, &failed, 0);
 		net->n_ops -= n == 1 && is_end(net, failed.op_context);
 	} while (n > 0);

@@ -155,8 +155,7 @@ struct rdmacm_port {
 	uint32_t polls, uses;
 	uint32_t n_conns;          /* with a queue pair, now or soon */
 	uint32_t n_unready;        /* of them */
-	uint32_t n_refused;        /* requests refused for want of room, since room was last
-	                              made; */
+	uint32_t n_refused;        /* requests, for want of room, since room was last made; */
 	uint32_t n_refused_host;   /* and because their host has enough */
 	uint32_t n_asking;         /* requests that hold a helper thread */
 	uint32_t taken;            /* completions so far, modulo 2^32 */
@@ -200,8 +199,7 @@ struct rdmacm_link {
 	uint64_t hold_us;          /* no attempt before */
 	uint64_t begun_us;         /* when the attempt began, which */
 	uint64_t until_us;         /* must have succeeded by then; 0: no attempt */
-	uint32_t again_us;         /* last retry delay; 0: no retry pending, or the last attempt
-	                              succeeded */
+	uint32_t again_us;         /* its last pause; 0: none, or a useful connection since */
 	uint64_t idle_us;          /* since when it is unused */
 	uint32_t idle_uses;        /* its connection's uses, then */
 	int error;                 /* why it is on hold */
@@ -379,8 +377,7 @@ struct rdmacm_peer {
 	struct rdmacm_link *link; /* over UDP NULL, until a connection is needed */
 	union {
 		struct {
-			uint32_t opening; /* number of its struct ripc__rdma_opening, or of an
-			                     earlier one */
+			uint32_t opening; /* of its (former) struct ripc__rdma_opening */
 			uint32_t resets;  /* of the link, as far as core knows */
 		};
 		struct udp_peer udp; /* if datagrams are sent over UDP */

@@ -430,8 +430,7 @@ struct shm_port {
 	bool look;                  /* the sockets may have something */
 	bool look_all;              /* at the sockets, until they have nothing */
 	bool freed;                 /* handed memory may just have been freed */
-	bool untrimmed;             /* a partner could not be notified of some: again by the
-	                               clock */
+	bool untrimmed;             /* a partner was not notified of some: again by the clock */
 	bool look_leases;           /* look at lingering memory, once */
 	struct timespec looked;     /* coarse; when they were last looked at */
 	_Atomic bool woken;

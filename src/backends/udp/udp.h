@@ -26,8 +26,7 @@
 #define UDP_MANY      15512 /* UDP port of multicast (docs/protocol.md) */
 #define UDP_HEARD     20  /* multicast groups that one port receives */
 #define UDP_HINTS     8   /* addresses without a listener, until core gets them */
-#define UDP_QUOTE     64  /* bytes kept of the datagram that was sent there: core finds a token
-                             in them */
+#define UDP_QUOTE     64  /* bytes of the datagram sent there: core finds a token */
 
 struct udp_device {
 	struct in6_addr ip; /* to bind to; zero: all of this host */

@@ -104,8 +104,7 @@ void ripc__verbs_addr_attr(const struct ripc__rdma_device *rdma, const struct ve
 #define VERBS_SIGNALLED   32u   /* one in so many */
 #define VERBS_BATCH       32u   /* completions taken, datagrams posted at once */
 #define VERBS_CONNECTIONS 64u   /* queue pairs, unless verbs.connections says otherwise */
-#define VERBS_NUMBERS     64u   /* multicast groups that are received; a socket mostly joins 20
-                                   groups */
+#define VERBS_NUMBERS     64u   /* multicast groups; a socket mostly joins 20 */
 
 #define VERBS_WR_MANY (1ull << 61) /* in the wr_id of receives of multicast */
 

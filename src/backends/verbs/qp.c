@@ -330,7 +330,6 @@ void ripc__verbs_pair_break(struct verbs_pair *pair)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
 
-	(void)ibv_modify_qp(pair->qp, &attr, IBV_QP_STATE); /* on failure it is destroyed in a
-	                                                       while */
+	(void)ibv_modify_qp(pair->qp, &attr, IBV_QP_STATE); /* or destroyed in a while */
 	pair->state = VERBS_FLUSHING;
 }

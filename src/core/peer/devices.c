@@ -56,7 +56,7 @@ void ripc__devices_close(struct ripc_context *ctx)
 	}
 }
 
-/* Are the len bytes at at this name? */
+/* Is this name written there, in len bytes? */
 static bool is_named(const char *at, size_t len, const char *name)
 {
 	return strlen(name) == len && memcmp(at, name, len) == 0;

@@ -133,8 +133,7 @@ struct ripc__resolver {
 	struct budget provoked;    /* bytes to the network that outsiders cause */
 	uint64_t home_key;         /* xored to the nonces of queries to this host */
 	uint64_t holders_us;       /* when the owner of an ID last answered a registration; or 0 */
-	uint64_t path_us, path_at_us; /* the longest time of an answer to a registration, and
-	                                 when */
+	uint64_t path_us, path_at_us; /* longest time of such an answer, and when */
 	uint32_t n_network;        /* datagrams of the last query to the network */
 	struct ripc__resolver_stats stats;
 };
@@ -282,8 +281,7 @@ struct entry {
 	uint64_t generation; /* of the last look that has seen its name; 0: none */
 	uint64_t doubted_us; /* when it was last doubted; 0: never */
 	uint64_t placed_us;  /* when its own answer was first wanted; 0: its ID belongs to it */
-	struct ripc__answer *answer; /* its own, about its ID; NULL: none is wanted, or has
-	                                arrived */
+	struct ripc__answer *answer; /* its own, about its ID; NULL: not wanted, or not yet here */
 	uint32_t index;
 	uint8_t host[16];
 	uint8_t tries, missed;
@@ -318,8 +316,7 @@ struct gathering {
 	uint32_t n_gone;         /* in all: the next place of the ring */
 	uint8_t era;             /* the nonce's lowest byte */
 	bool era_ends;           /* members have gone: the next query has another era */
-	uint8_t cause[16];       /* the host that caused the query, if is_provoked; source of the
-	                            news */
+	uint8_t cause[16];       /* the host behind the query, if is_provoked, or the news */
 	bool is_refreshing, is_provoked, has_news;
 	bool has_leavers;        /* once this refresh has ended, another one follows */
 	bool is_hasty;           /* this refresh follows the last one soon, for doubted members */

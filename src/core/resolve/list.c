@@ -196,8 +196,7 @@ static void list_fire(void *owner, struct ripc__timer *timer)
 			return;
 		round_begin(listing);
 	}
-	listing->here.under_way = listing->stored.under_way = 0; /* no response for BATCH_US, or
-	                                                            lost */
+	listing->here.under_way = listing->stored.under_way = 0; /* no answer in BATCH_US */
 	ask_batch(&listing->here);
 	ask_batch(&listing->stored);
 	wait_on(listing);

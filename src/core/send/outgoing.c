@@ -659,8 +659,8 @@ static uint32_t rto_of(const struct outgoing *outgoing)
 
 /*
  * The time of the cancel, so early that its answer can arrive before the deadline: a few round
- * trips, but never more than a quarter of the caller's time. The margin shrinks if the partner
- * acknowledged the message recently.
+ * trips, but never more than a quarter of the caller's time. After a recent packet of the
+ * partner about the message, less time is enough.
  */
 static uint64_t cancel_at(const struct outgoing *outgoing)
 {

@@ -57,8 +57,7 @@ struct outgoing {
 	uint64_t cookie, lends, replies, place; /* place: among all ordered ones (order.h) */
 	struct wire_call call;  /* of a request, reply or part of a message to a group: the
 	                           application gets no report of its end */
-	struct call *asked_by;  /* of a request: the call, which gets the report; NULL: it has
-	                           ended */
+	struct call *asked_by;  /* of a request: the call that gets the report; NULL: ended */
 	struct delivery *delivery; /* the part of a message to a group that this is; or NULL */
 	uint64_t started_us, deadline_us;
 	uint64_t heard_us;      /* last authentic packet of the partner about this message */
@@ -82,11 +81,9 @@ struct outgoing {
 	bool summed;
 	bool direct;	 /* for this very partner, even if another owns its ID; */
 	bool by_handle;  /* chosen by its handle: the ID does not matter */
-	bool sums;              /* the sending call computes sum, if the message is announced at
-	                           once */
+	bool sums;              /* the sending call computes sum, if it announces at once */
 	bool written;           /* all but carried bytes are in the partner's return buffers */
-	bool exposed;           /* this partner has had keys to read the items, and may have all
-	                           bytes */
+	bool exposed;           /* this partner has had keys, and may have all bytes */
 	bool unopenable;        /* the device cannot open the items to this partner */
 	int status;
 	int cancel_status;      /* the status reported when the partner confirms the cancel */
@@ -141,8 +138,7 @@ struct sending {
 	struct wire_call call;
 	struct call *asked_by;
 	struct delivery *delivery;
-	struct partner *to; /* of a reply: the partner that sent the request; NULL: to be looked
-	                       for */
+	struct partner *to; /* of a reply: the requester; NULL: to be looked for */
 	bool sums;   /* as in struct outgoing */
 	bool queues; /* however many wait: ripc__member_is_full() was called before */
 	bool copies; /* up to COPIED_MAX bytes of items are copied: the caller owns them at once */

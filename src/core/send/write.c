@@ -100,7 +100,7 @@ static bool fits(const struct outgoing *outgoing, uint32_t carried)
 	return true;
 }
 
-/* May this partner write into the reply buffers, and does it pay? */
+/* Can the reply be written into the return buffers, and does that pay? */
 static bool may_write(const struct outgoing *outgoing)
 {
 	struct ripc_context *ctx = outgoing->service->ctx;
