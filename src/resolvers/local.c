@@ -168,8 +168,8 @@ static void local_close(void *source)
 }
 
 /*
- * Is one of the names after the first bound? Connecting delivers nothing, unlike sending. 0:
- * none; 1: one is.
+ * Checks the names after the first. 0: none is bound; 1: one is. Connecting delivers nothing,
+ * unlike sending.
  */
 static int others_held(const struct local *local, uint64_t id)
 {

@@ -319,8 +319,8 @@ static int bind_shared(int fd, const void *name, socklen_t len)
 }
 
 /*
- * Can the port be shared? Tried at an address that is used by no sender: no datagram for a
- * running context gets lost here.
+ * Checks whether the port can be shared, at an address that is used by no sender: no datagram
+ * for a running context gets lost here.
  */
 static int port_try(in_port_t port)
 {
@@ -571,8 +571,8 @@ static void hear_loopback(struct multicast *multicast)
 }
 
 /*
- * Do datagrams that are sent by an interface other than lo return to this host? Over IPv6 not if
- * the same return over IPv4.
+ * Sets whether datagrams that are sent by an interface other than lo return to this host: over
+ * IPv6 not if the same return over IPv4.
  */
 static void come_back(const struct multicast *multicast)
 {

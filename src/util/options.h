@@ -20,8 +20,8 @@ int ripc__options_read(const struct ripc__host *host, const struct ripc__option 
 		void *values);
 
 /*
- * Is there such an option in these lists (ended by NULL), with such a value? -EINVAL: no; why
- * has the reason, with the right values.
+ * Checks that there is such an option in these lists (ended by NULL), with such a value.
+ * -EINVAL: no; why has the reason, with the right values.
  */
 int ripc__option_check(const struct ripc__option *const *lists, const char *name,
 		const char *text, char why[OPTION_WHY]);

@@ -365,7 +365,10 @@ uint32_t ripc__shm_read_step(struct shm_port *port, struct ripc__event *events, 
 
 /* ---- mapping ----------------------------------------------------------------------------- */
 
-/* Has the key's memory arrived? The memory was sent before the key, perhaps on another path. */
+/*
+ * The address of the key's memory; NULL: it has not arrived. The memory was sent before the key,
+ * perhaps on another path.
+ */
 static const uint8_t *locate_now(struct shm_port *port, const uint8_t name[SHM_NAME_LEN],
 		const struct ripc__key *key, size_t len, struct shm_grip *grip)
 {

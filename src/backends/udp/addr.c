@@ -108,7 +108,7 @@ socklen_t ripc__udp_sockaddr(const struct sockaddr_in6 *at, int family, struct s
 	return sizeof(in);
 }
 
-/* Which source address has the kernel chosen for a connected socket? */
+/* Reads the source address that the kernel has chosen for a connected socket. */
 static int read_source(int fd, struct in6_addr *source)
 {
 	struct sockaddr_in6 name;

@@ -75,7 +75,10 @@ void ripc__verbs_sender_note(const struct verbs_addr *self, const struct ibv_wc 
 bool ripc__verbs_is_recent(const struct verbs_addr *self, const struct verbs_sender *recent,
 		const struct ibv_wc *wc, const uint8_t *bytes);
 bool ripc__verbs_is_v4(const uint8_t gid[16]);
-/* The GID of the receivers of a number, on a network of IPv4; and is this GID of that kind? */
+/*
+ * Fills in the GID of the receivers of a number, on a network of IPv4; the second recognises
+ * such a GID.
+ */
 void ripc__verbs_many_gid(uint64_t number, uint8_t gid[16]);
 bool ripc__verbs_is_many(const uint8_t gid[16]);
 /* Was a received datagram sent to such a GID? Its routing header. */

@@ -319,7 +319,7 @@ static int rival_found(struct ripc_service *service, const struct ripc__answer *
 	return error;
 }
 
-/* Another incarnation has the member's ID. Has the member gone, or do both live? */
+/* Another incarnation has the member's ID. Finds the member if it lives, too. */
 static int find_rival(struct ripc_service *service, uint64_t group,
 		const struct ripc__member *member, struct partner **partner)
 {

@@ -686,7 +686,7 @@ static bool crowd_forget(struct ripc_context *ctx)
 	return forget_one(ctx, NULL);
 }
 
-/* Is there a place for a new partner from this address, which we do not look for? */
+/* The place for a new partner from this address, which we do not look for. */
 static enum place crowd_place(struct ripc_context *ctx, const struct ripc__addr *from)
 {
 	const struct host *host = ripc__host_find(ctx, from);
@@ -884,8 +884,8 @@ void ripc__partner_to_peer(struct partner *partner, struct peer *peer)
 }
 
 /*
- * Another partner claims this one's ID: is this one still there? Queried now and then, or if it
- * does not respond.
+ * Another partner claims this one's ID: queries whether this one is still there, now and then,
+ * or if it does not respond.
  */
 static void doubt(struct partner *partner)
 {

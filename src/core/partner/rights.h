@@ -27,8 +27,9 @@ bool ripc__may_come(struct partner *partner);
 /* Logs that a partner without the right has sent a message. */
 void ripc__say_denied(const struct partner *partner);
 /*
- * barred is set: may our service send to the partner now? 0; -EACCES. If a handshake may bring
- * the right, the peer is opening from now on, and packets wait until the handshake ends.
+ * barred is set: checks whether our service may send to the partner now. 0; -EACCES. If a
+ * handshake may bring the right, the peer is opening from now on, and packets wait until the
+ * handshake ends.
  */
 int ripc__barred_look(struct partner *partner);
 
@@ -39,7 +40,10 @@ bool ripc__refused_waits(struct partner *partner);
  * message now, or when a handshake has ended? In the latter case packets wait for that end.
  */
 bool ripc__refusal_is_old(struct partner *partner, uint64_t told_us);
-/* May our service send to the partner, apart from replies? As ripc__barred_look(). */
+/*
+ * Checks whether our service may send to the partner, apart from replies. As
+ * ripc__barred_look().
+ */
 static inline int ripc__may_send_to(struct partner *partner)
 {
 	return partner->barred ? ripc__barred_look(partner) : 0;

@@ -111,7 +111,8 @@ struct ripc__resolver {
 			uint8_t host[16];
 			uint64_t heard_us; /* 0: the place is free */
 		} hosts[HOSTS_MAX];
-		struct asked check;  /* how old is a registration of a host that was silent? */
+		struct asked check;  /* for the age of a registration of a host that was not
+		                        heard */
 		struct ripc__timer call; /* for the digests of all */
 		uint8_t host[16];    /* the host that is being checked */
 		uint64_t called_us;  /* the last call that counts; or 0 */
@@ -420,7 +421,7 @@ void ripc__memberships_close(struct ripc__resolver *resolver);
 
 /* ---- presence ---------------------------------------------------------------------------- */
 
-/* Queries to a partner's host: is the partner still there? (lookup.c) */
+/* Queries to a partner's host, whether the partner is still there (lookup.c). */
 
 void ripc__presences_open(struct ripc__resolver *resolver);
 /* RECORD or NOBODY has arrived. */

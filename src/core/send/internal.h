@@ -22,8 +22,8 @@ uint32_t ripc__gather(const struct outgoing *outgoing, struct wire_range range, 
 /* Sends bytes that were requested again, then granted ones, as far as the network takes them. */
 void ripc__pump(struct outgoing *outgoing);
 /*
- * Sets how many bytes of the message were sent unasked and may be under way; is there room for
- * them?
+ * Sets how many bytes of the message were sent unasked and may be under way; the second checks
+ * that there is room for them.
  */
 void ripc__unasked_count(struct outgoing *outgoing, uint64_t bytes);
 bool ripc__unasked_has_room(const struct outgoing *outgoing);
