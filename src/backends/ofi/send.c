@@ -9,6 +9,7 @@
  * more until it does.
  */
 #include "internal.h"
+#include "util/buffers.h"
 
 #include <errno.h>
 #include <string.h>

@@ -12,6 +12,7 @@
 #include "core/base/base.h"
 #include "core/call/call.h"
 #include "core/events.h"
+#include "core/group/heard.h"
 #include "core/keys/sealed.h"
 #include "core/message/returns.h"
 #include "core/net/backend.h"
