@@ -256,6 +256,9 @@ void ripc__pair_inherit(struct partner *partner)
 {
 	struct partner *other;
 
+	/* A late hello, from the address of the partner: the token that it replaced is not its own. */
+	if (partner->token_before && partner->token_before == partner->token_out)
+		return;
 	if (partner->token_own && partner->token_own != partner->token_out) {
 		handle_draw(partner);
 		partner->token_before = partner->token_own;

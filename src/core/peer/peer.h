@@ -106,7 +106,7 @@ size_t ripc__peers_bytes(struct ripc_context *ctx);
 /* Has it said nothing since it was last asked whether it is there? */
 static inline bool ripc__peer_is_sounded(const struct peer *peer)
 {
-	return (int32_t)(peer->sounded - peer->heard) > 0;
+	return peer->sounded && (!peer->heard || (int32_t)(peer->sounded - peer->heard) > 0);
 }
 
 /* It is asked now. */
@@ -283,7 +283,7 @@ static inline uint64_t ripc__rto_most_us(const struct ripc_context *ctx)
 	return ripc__silence_us(ctx) / 16;
 }
 
-/* If a hint says that a peer is gone, the peer is asked three times, and may be silent so long. */
+/* If a hint says that a peer is gone, the peer is asked eight times, and may be silent so long. */
 static inline uint64_t ripc__silence_of_hinted_us(const struct peer *peer)
 {
 	uint64_t trips = 3ull * (peer->srtt_us + 4ull * peer->rttvar_us);
