@@ -105,8 +105,8 @@ static bool was_heard(struct ripc_context *ctx, const struct inquiry *inquiry)
 }
 
 /*
- * The peer may live elsewhere, and may move once more: a search takes 80 ms. A living peer on a long
- * path is not searched for before a round trip has passed.
+ * The peer may live elsewhere, and may move once more: a search takes 80 ms. A living peer on a
+ * long path is not searched for before a round trip has passed.
  */
 static bool is_time_to_search(const struct inquiry *inquiry)
 {

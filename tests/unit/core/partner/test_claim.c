@@ -384,8 +384,8 @@ START_TEST(claim__late_hello_from_elsewhere)
 END_TEST
 
 /*
- * The late hello comes from the address of the partner. The token that it brings does not become the
- * partner's own again: the partner has moved since, and is known by the token in use.
+ * The late hello comes from the address of the partner. The token that it brings does not become
+ * the partner's own again: the partner has moved since, and is known by the token in use.
  */
 START_TEST(claim__late_hello_from_the_same_address)
 {
