@@ -37,7 +37,7 @@ static int pool_of_live(struct ripc_context *ctx, struct ripc__pool **pool)
 	return 0;
 }
 
-/* What others held of ours may be free by now. True: some of it is. */
+/* Buffers that a partner or the network held may be free by now. True: some of them are. */
 static bool take_home(struct ripc_context *ctx)
 {
 	uint64_t held;
@@ -363,7 +363,7 @@ int ripc_window_cancel(struct ripc_service *svc, uint64_t cookie)
 	ripc__service_get(svc);
 	while ((incoming = marked_incoming(&of)))
 		ripc__incoming_refuse(incoming, -ECANCELED, true);
-	/* Those that nobody writes to are freed before others can get them. */
+	/* Windows that nobody writes to are freed before another message can take them. */
 	free_posted(&of);
 	if (marked_lingering(&of)) {
 		ripc__wait(ctx, nobody_writes, &of, UINT64_MAX);

@@ -55,7 +55,7 @@
  * would be a wish that is silently not heeded.
  */
 
-/* What RIPC_LOG=LEVEL asks for when the application has no log callback. */
+/* The log callback for RIPC_LOG=LEVEL when the application has none. */
 static void log_to_stderr(void *arg, int level, const char *text)
 {
 	static const char *const names[] = {"error", "warning", "info", "debug"};
@@ -65,7 +65,7 @@ static void log_to_stderr(void *arg, int level, const char *text)
 		dprintf(STDERR_FILENO, "ripc: %s: %s\n", names[level & 3], text);
 }
 
-/* What level RIPC_LOG names: -1 none, as it is not set; -EINVAL: nobody knows. */
+/* The level that RIPC_LOG names. -1: RIPC_LOG is not set; -EINVAL: no such level. */
 static int level_wanted(void)
 {
 	static const char *const names[] = {"error", "warn", "info", "debug"};
@@ -752,7 +752,7 @@ static uint32_t list_len(const struct list *head)
 	return n;
 }
 
-/* What the application has that is no block of the pool: messages, and memory of partners. */
+/* Objects of the application that are no blocks of the pool: messages, and memory of partners. */
 static uint32_t n_held_beside(const struct ripc_context *ctx)
 {
 	uint32_t n = ripc__notices_held(ctx) + list_len(&ctx->calls.told) +

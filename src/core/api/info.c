@@ -74,7 +74,7 @@ static const char *unreachable(int error)
 	}
 }
 
-/* Why has a way failed that was there? Of messages the same codes may say more. */
+/* Why an open way has failed. For a message the same code may mean more. */
 static const char *broken(int error)
 {
 	switch (error) {
@@ -229,7 +229,7 @@ static bool looked_up(void *arg)
 	}
 	lookup->status = ripc__resolver_lookup(lookup->ctx->resolver, lookup->id,
 		lookup->ctx->now_us, &answer);
-	/* It outlives the call, which takes its word at the deadline. */
+	/* The lookup outlives the call: at the deadline the call takes what is known then. */
 	ripc__resolver_wanted(lookup->ctx->resolver, lookup->id, lookup->deadline_us + LATE_US);
 	return lookup->status != -EINPROGRESS;
 }
@@ -246,7 +246,7 @@ int ripc_resolve(struct ripc_context *ctx, uint64_t id, int timeout_ms)
 	if (error)
 		return error;
 	error = ripc__thread_start(ctx);
-	/* What has come before this call counts, also when what is remembered is enough. */
+	/* Answers that came before this call count, also when the cache has one already. */
 	ripc__resolver_step(ctx->resolver, ctx->now_us);
 	ripc__resolver_claimed(ctx->resolver, id);
 	lookup.deadline_us = ripc__deadline(ctx, timeout_ms);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of core/api share: no other room includes this. */
+/* Declarations that the files of core/api share. No other room includes them. */
 #ifndef RIPC_API_INTERNAL_H
 #define RIPC_API_INTERNAL_H
 

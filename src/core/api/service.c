@@ -182,7 +182,7 @@ static int service_finish(struct ripc_service *service)
 		return error;
 	}
 	if (ripc__resolver_lookup(ctx->resolver, service->id, ctx->now_us, &answer) == 0)
-		ripc__partner_resolved(ctx, service->id, 0, answer); /* who waits for it here */
+		ripc__partner_resolved(ctx, service->id, 0, answer); /* senders waiting here */
 	return 0;
 }
 
@@ -371,8 +371,8 @@ void ripc__orphans_wait(struct ripc_context *ctx)
 /* ---- services ---------------------------------------------------------------------------- */
 
 /*
- * Opening services, one or many. To ask whether somebody else has an ID takes some 60 ms of
- * waiting, so many are asked about at once, as many as the network bears.
+ * Opening services, one or many. A query for another owner of an ID takes some 60 ms of waiting.
+ * Therefore many IDs are queried at once: as many as the network can take.
  */
 
 #define AT_ONCE     1024u     /* 20 ms apart, each asks with 1,100 bytes: 56 MB/s at most */
@@ -382,7 +382,7 @@ void ripc__orphans_wait(struct ripc_context *ctx)
 struct opening {
 	struct ripc_service **services;
 	size_t n, settled; /* begun; the first so many have an answer */
-	size_t wanted;     /* so many are to be settled */
+	size_t wanted;     /* number of services to be settled */
 };
 
 static bool are_settled(void *arg)
