@@ -98,7 +98,7 @@ const char *ripc_strerror(int error)
 		if (sentences[i].code == positive)
 			return sentences[i].text;
 	}
-	/* Of errors that there are, the text is static in every C library. */
+	/* The text of an error that exists is static in every C library. */
 	text = positive > 0 && positive <= SYSTEM_MAX && positive != 41 && positive != 58 ?
 		strerror(positive) : NULL;
 	return text ? text : "unknown error";
