@@ -122,10 +122,10 @@ static struct partner *call_taker(const struct call *call, uint64_t incarnation)
 
 /* Memory for calls: a few are kept for the next ones, as with messages. */
 
-#define SPARE_ITEMS  4u  /* calls with so many items are kept, */
-#define SPARES       32u /* so many of them */
+#define SPARE_ITEMS  4u  /* calls with so many items are kept */
+#define SPARES       32u /* calls that are kept, at most */
 
-/* Cleared, but for its items. One that was used is as it was left up to its answer. */
+/* Cleared, but for its items. A call that was used before is cleared only from "answer" on. */
 static struct call *call_take(struct ripc_context *ctx, uint32_t n_items)
 {
 	uint32_t n = n_items > SPARE_ITEMS ? n_items : SPARE_ITEMS;
@@ -196,11 +196,11 @@ void ripc__calls_free(struct ripc_context *ctx)
 
 /* ---- call -------------------------------------------------------------------------------- */
 
-#define AGAIN_US     20000u   /* a question that nobody took is asked again so soon */
-#define FREE_US      1000u    /* memory that the network uses is looked at so often */
-#define SHORT_US     20000u   /* so long, or two time-outs, an answer to a short may take */
+#define AGAIN_US     20000u   /* until a request that was not delivered is sent again */
+#define FREE_US      1000u    /* between polls for memory that the network still uses */
+#define SHORT_US     20000u   /* a reply to a short may take this, or two time-outs */
 #define DOUBT_LATER_US 2048u  /* times of peers are kept in 1,024 us */
-#define THERE_US     1000000u /* after so much silence at most a partner is asked for */
+#define THERE_US     1000000u /* most time without response until the resolver is queried */
 
 static struct ripc_context *context_of(const struct call *call)
 {
@@ -342,14 +342,14 @@ static void end(struct call *call, int status)
 	end_when_free(call);
 }
 
-/* Of the question, which the caller has not got back: cancels it, or says that it has arrived. */
+/* The caller has not got the request back: cancels the request, or records that it has arrived. */
 static void outgoing_end(struct call *call)
 {
 	struct partner *partner = call->outgoing->partner;
 	struct wire_ack done = {.number = call->outgoing->number};
 
 	if (!partner)
-		return; /* it has ended, and the network is about to let it go */
+		return; /* the request has ended, and the network is about to release it */
 	if (call->answer && call->answer->public.from_incarnation == partner->incarnation &&
 			done.number)
 		ripc__outgoing_answer(partner, &done);
@@ -401,7 +401,7 @@ static int identify(struct call *call, struct partner *partner)
 	return error;
 }
 
-/* What became of the question, of all times that it was asked. */
+/* Merges the outcome of one attempt into the outcome of all attempts to send the request. */
 static void learn(struct call *call, enum ripc_outcome outcome)
 {
 	if (outcome == RIPC_DELIVERED || call->asked == RIPC_NOT_DELIVERED)
@@ -416,7 +416,7 @@ static void asked(struct call *call, struct partner *partner)
 	call->heard_us = context_of(call)->now_us;
 }
 
-/* To whom a short may go now; NULL: to nobody. */
+/* The partner that a short may be sent to now; NULL: none. */
 static struct partner *short_taker(struct call *call)
 {
 	struct partner *partner;
@@ -650,7 +650,7 @@ static void fire(void *owner, struct ripc__timer *timer)
 			outgoing_end(call);
 		if (!call->again || ctx->now_us >= call->deadline_us)
 			answer_stop(call);
-		if (!call->timer.index) /* else the question has ended with that */
+		if (!call->timer.index) /* no timer: the request has not ended yet */
 			end_when_free(call);
 	} else if (ctx->now_us >= call->deadline_us) {
 		end(call, call->state == CALL_ASKED ? -ETIMEDOUT : call->status);

@@ -113,7 +113,7 @@ void ripc__call_free(struct call *call);
 /* The context is closed: frees all calls that are left. */
 void ripc__calls_free(struct ripc_context *ctx);
 
-/* Of a context. */
+/* The calls of a context. */
 struct calls {
 	struct list told;          /* their failures are in queues, or with the application */
 	struct list spare;

@@ -111,7 +111,7 @@ static void attach(struct watch *watch, struct partner *partner)
 	watch->wait_us = LOOK_US;
 	if (partner->state != PARTNER_READY || watch->told == partner->incarnation)
 		return;
-	ripc__partner_sound(partner); /* so that the holder has our token back, and says goodbye */
+	ripc__partner_sound(partner); /* with our token back, the holder will say goodbye */
 	tell(watch, partner->incarnation);
 }
 
@@ -136,7 +136,7 @@ static void look(struct watch *watch)
 		tell(watch, 0);
 }
 
-/* So long a peer is not asked after it was heard, in 1,024 us. */
+/* The time after a packet from a peer in which the peer is not probed, in 1,024 us. */
 static uint32_t ask_after(const struct ripc_context *ctx)
 {
 	uint64_t each_us = (uint64_t)ctx->peers.all.count * ASK_EACH_US;
@@ -150,7 +150,7 @@ static uint32_t ask_after(const struct ripc_context *ctx)
 struct round {
 	uint64_t gap_us; /* until the next one, at least */
 	uint64_t due_us; /* the same, as the holders need it */
-	uint32_t n_asks; /* so many more may be asked in this one */
+	uint32_t n_asks; /* holders that may still be probed in this round */
 };
 
 static bool is_to_ask(const struct partner *partner, uint32_t now, uint32_t after)
@@ -258,7 +258,7 @@ void ripc__watch_lost(struct partner *partner)
 			look_now(watch);
 		return;
 	}
-	/* One that was only an ID is about to be freed, as nobody has it. */
+	/* Nobody has the ID: a partner that was only an ID is about to be freed. */
 	leave(watch);
 	tell(watch, 0);
 	watch->wait_us = partner->peer ? LOOK_US : watch->wait_us;
