@@ -116,7 +116,7 @@ static void answer_version(struct ripc_context *ctx, struct device *device,
 	ctx->stats.drop_version++;
 	if (packet->h.type == WIRE_ABORT)
 		return;
-	/* Of a first packet, the token that it gives. */
+	/* The number of the answer is the token that a first packet gives. */
 	if (event->len >= WIRE_HEADER + 8)
 		answer.h.number = get64((const uint8_t *)event->data + WIRE_HEADER);
 	ripc__stranger_send(ctx, device, event->from, &answer, event->len);
@@ -124,7 +124,7 @@ static void answer_version(struct ripc_context *ctx, struct device *device,
 
 /* ---- input ------------------------------------------------------------------------------- */
 
-#define LATE_US 250000u /* what a packet may be late by, for all that is assumed here */
+#define LATE_US 250000u /* assumed here: no packet arrives later than this */
 
 static bool verified(struct ripc_context *ctx, const struct wire_packet *packet)
 {
@@ -315,8 +315,9 @@ static void input_answer(struct ripc_context *ctx, struct device *device,
 }
 
 /*
- * One that was taken for gone says hello: perhaps late, perhaps it was a mistake, as when another
- * host had its address. The partner gets a token that was made since: if that comes back, it lives.
+ * A partner that was thought to be gone says hello. Either the packet is late, or the partner was
+ * dropped by mistake, for example because another host had its address. The partner gets a new
+ * token. If that token comes back, the partner lives.
  */
 static void challenge(struct partner *partner, struct device *device,
 		const struct wire_packet *packet, const struct ripc__event *event)
@@ -520,7 +521,7 @@ static RIPC__RARE void refuse(struct partner *partner, struct device *device,
 		ctx->stats.drop_token++;
 }
 
-/* To the room that takes this type. Echoes are answered here. */
+/* Passes the packet to the room that takes this type. Echoes are answered here. */
 static void dispatch(struct partner *partner, struct device *device,
 		const struct wire_packet *packet, const struct ripc__event *event)
 {
@@ -667,7 +668,7 @@ static RIPC__RARE bool from_elsewhere(struct ripc_context *ctx, struct device *d
 			answer_retry(ctx, device, packet, event);
 		return false;
 	}
-	/* They are for the path by which they came. */
+	/* Memory keys and return buffers are for the path by which they came. */
 	packet->announce.keys = packet->n_returns = 0;
 	if (packet->h.type != WIRE_ECHO_REPLY)
 		ripc__peer_moved(partner, device, event->from, event->len);
@@ -753,7 +754,7 @@ void ripc__input_event(struct ripc_context *ctx, struct device *device,
 
 /* ---- keyed ------------------------------------------------------------------------------- */
 
-/* What follows for partners when a handshake has ended, or rights have changed. */
+/* Consequences for partners of the end of a handshake, and of a change of rights. */
 
 /* A member has the same rights on all networks; a failure is of the network where it came. */
 static bool is_about(struct ripc_context *ctx, struct device *device,
@@ -826,7 +827,7 @@ void ripc__rights_changed(struct ripc_context *ctx)
 			continue;
 		(void)ripc__rights_judge(partner);
 		if (partner->barred)
-			ripc__outgoing_advance(partner); /* those that wait end */
+			ripc__outgoing_advance(partner); /* waiting messages end */
 	}
 	ctx->partners.walking = false;
 }

@@ -116,7 +116,7 @@ int ripc__enter_in_hastily(const struct ripc_service *service)
 	return error || !service->ended ? error : leave_ended(service->ctx);
 }
 
-/* So what idle partners hold (links, descriptors) is given back where nothing else happens. */
+/* When idle partners must give back links and descriptors, also if nothing else happens. */
 static uint64_t sweep_due(const struct ripc_context *ctx)
 {
 	uint64_t due;
@@ -523,7 +523,7 @@ void ripc__sum_follows(struct outgoing *outgoing)
 	bool is_awaited = outgoing->opened && outgoing->opened->is_summing;
 	uint64_t sum = 0;
 
-	if (is_awaited) /* so it does not end before we are done with its items */
+	if (is_awaited) /* the message must not end before we are done with its items */
 		list_append(&outgoing->fencing, &fence.node);
 	if (is_awaited && sum_all(outgoing, &sum)) {
 		outgoing->sum = ripc__blocksum_told(sum);

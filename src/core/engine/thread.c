@@ -60,7 +60,7 @@ static bool thread_plan(struct ripc_context *ctx, struct shift *shift, uint64_t 
 	return true;
 }
 
-/* What has woken it is done, and what came meanwhile: then it can sleep at once. */
+/* Serves the event that woke the thread, and later ones: then the thread can sleep at once. */
 static void thread_progress(struct ripc_context *ctx)
 {
 	for (uint32_t i = 0; i < ROUNDS_MAX && ripc__progress(ctx); i++)

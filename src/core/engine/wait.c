@@ -53,8 +53,8 @@
  * Design notes. An application that sleeps on eventfds does not look at the ports. Either the
  * progress thread does as soon as no call is there: it sleeps on the ports in the kernel, and
  * waits for no tick before. Or the application has asked for the ports' descriptor, an epoll: then
- * they are its own, and the progress thread only runs timers and the resolver. What was found
- * while arming the ports makes that descriptor readable by the kick, which else is the reader's.
+ * they are its own, and the progress thread only runs timers and the resolver. If arming the ports
+ * finds a datagram, the kick makes that descriptor readable. Otherwise the kick is the reader's.
  */
 
 void ripc__kick(int fd)
@@ -159,7 +159,7 @@ static int watch(int epoll_fd, int fd)
 static int watch_all(struct ripc_context *ctx, int epoll_fd)
 {
 	struct pollfd fds[POLLS_MAX] = {{.fd = ctx->loop.kick_fd}};
-	bool ticks = false; /* what has no descriptor is served by timeouts */
+	bool ticks = false; /* ports without a descriptor are served by timeouts */
 	nfds_t n = ripc__ports_add(ctx, fds, 1, &ticks, NULL);
 	int error = 0;
 
@@ -268,7 +268,7 @@ int ripc_wake(struct ripc_service *svc)
 
 static void signals_hold(struct signals *signals)
 {
-	/* What the program itself has done wrong is told at once. */
+	/* Signals that faults of the program itself raise are delivered at once. */
 	static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT};
 	sigset_t most;
 
@@ -492,7 +492,7 @@ static void reader_step(struct ripc_context *ctx, struct waiter *self, uint64_t 
 			return;
 	}
 	ripc__acks_flush(ctx);
-	/* Whatever was without the lock must look whether it still has to sleep. */
+	/* After any time without the lock, check whether this call still has to sleep. */
 	if (yield_and_look(ctx, self) || ripc__waiter_is_done(self))
 		return;
 	until_us = ripc__next_deadline(ctx);
@@ -593,7 +593,7 @@ static __attribute__((noinline)) void wait_long(struct ripc_context *ctx, struct
 		if (ctx->loop.changed && ctx->loop.waiters.next->next != &ctx->loop.waiters)
 			ripc__wake_ready(ctx);
 		if (!done && ctx->env.idle == NULL) {
-			give_way(ctx); /* what we do not wait for may come without end */
+			give_way(ctx); /* datagrams for other calls may come without end */
 			done = ripc__waiter_is_done(self);
 		}
 	}
@@ -623,7 +623,7 @@ static inline __attribute__((always_inline)) bool wait_briefly(struct ripc_conte
 	return ripc__look(ctx, 1) && ready(arg);
 }
 
-/* What sleeps has its state on the stack: kept out of the way of what need not. */
+/* Not inlined: only calls that sleep need the waiter on the stack. */
 static __attribute__((noinline)) bool wait_asleep(struct ripc_context *ctx,
 		bool (*ready)(void *arg), void *arg, uint64_t deadline_us)
 {
