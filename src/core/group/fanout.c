@@ -4,8 +4,9 @@
  * incarnation, and one end for all of them.
  *
  * The members are those that the resolver knows when it says that these are all; if it takes too
- * long, those that it knows when half of the time is over. What is given (RIPC_GIVE) has one
- * reference more for each member; the sender's own goes when a member has the message, or may have.
+ * long, those that it knows when half of the time is over. An item that is transferred (RIPC_GIVE)
+ * has one reference more for each member; the sender's own is dropped when a member has the
+ * message, or may have it.
  *
  * The ID of a member may mean another incarnation: the member has gone, and its service was begun
  * anew, or two services have the ID until one of them yields. The member's part waits then until it
@@ -149,7 +150,7 @@ static void conclude(struct delivery *delivery, enum ripc_outcome outcome, int s
 		doubt(delivery);
 }
 
-/* One that waits. */
+/* Ends the part of a member that is waited for. */
 static void give_up(struct delivery *delivery, int status)
 {
 	delivery->waits = false;
@@ -177,7 +178,7 @@ static bool is_passed_by(const struct delivery *delivery, const struct outgoing 
 		ripc__find_is_rivalled(fanout->service, &member);
 }
 
-/* Most have it: the others have as long again. */
+/* At least half of the members have the message: the others get as much time again. */
 static void hurry(struct fanout *fanout)
 {
 	uint64_t now_us = context_of(fanout)->now_us, more_us = now_us - fanout->started_us;
@@ -201,7 +202,7 @@ void ripc__delivery_ended(struct outgoing *outgoing)
 		wait_for_member(fanout, delivery);
 		return;
 	}
-	if (!delivery->public.outcome) /* else the call that waited has counted it */
+	if (!delivery->public.outcome) /* not counted by the waiting call yet */
 		conclude(delivery, outgoing->outcome, outgoing->status);
 	fanout->n_open--;
 	if (fanout->flags & RIPC_LEAVE_SLOW && !fanout->hurried &&
@@ -434,7 +435,7 @@ void ripc__fanouts_gathered(struct ripc_context *ctx, uint64_t group)
 
 /* ---- ends from outside ------------------------------------------------------------------- */
 
-/* It reaches nobody. */
+/* The message reaches no member. */
 static void abandon(struct fanout *fanout, int status)
 {
 	ripc__timer_stop(&context_of(fanout)->loop.timers, &fanout->timer);

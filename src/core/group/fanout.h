@@ -22,7 +22,7 @@ struct delivery {
 	struct ripc_delivery public;
 	struct fanout *fanout;
 	struct outgoing *outgoing; /* NULL: it has ended, and the items are free; or waits */
-	bool waits;                /* it is not known yet where the member is */
+	bool waits;                /* the place of the member is not known yet */
 };
 
 /* A long message to a group. It lives until the network and the application are done with it. */

@@ -249,8 +249,9 @@ static uint32_t send_copies(struct ripc_service *service, const struct ripc_send
 }
 
 /*
- * To all; kept is for those that are found yet, or NULL. Returns as send_copies(). To send to one
- * can end other messages, and so expel any of them: the list is a copy.
+ * Sends to all members. kept: for members that are found later; or NULL. Returns as send_copies().
+ * The list is a copy, because sending to a member can end other messages, and thereby expel any
+ * member.
  */
 static uint32_t send_all(struct ripc_service *service, const struct ripc_send *request,
 		const struct gathering *gathering, struct kept *kept, int *error)

@@ -22,7 +22,7 @@ void ripc__groups_leave(struct ripc_service *service);
 
 /* A short message to a group (request->to). */
 int ripc__group_short(struct ripc_service *service, const struct ripc_send *request);
-/* What the resolver knows of the group is complete: shorts that were kept go to those found. */
+/* The resolver knows all members of the group: shorts that were kept are sent to the new ones. */
 void ripc__group_gathered(struct ripc_context *ctx, uint64_t group);
 /* The shorts of a service are dropped; NULL: of all. */
 void ripc__kept_drop(struct ripc_context *ctx, const struct ripc_service *service);
@@ -34,7 +34,7 @@ void ripc__kept_drop(struct ripc_context *ctx, const struct ripc_service *servic
 int ripc__group_members(struct ripc_service *service, uint64_t group,
 		struct gathering **gathering, uint32_t *n);
 
-/* Of a context. */
+/* The groups of a context. */
 struct groups {
 	struct list fanouts, kept; /* fanout.h, group.c */
 	uint32_t n_kept;

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See heard.h. What is heard counts like any packet of a partner: with the token that the partner
- * gave, from where the route to it leads, each number once. Nobody else is answered, whatever
- * comes.
+ * See heard.h. A multicast datagram counts like any packet of a partner: it must have the token
+ * that we gave the partner, it must come from the address that the route leads to, and each number
+ * counts once. Other datagrams are not answered.
  *
- * A datagram to many has the sender's incarnation and the group. Several services of this context
+ * A multicast datagram has the sender's incarnation and the group. Several services of this context
  * may have been told of the same stream: each has a partner of its own for it.
  *
- * What is known of a stream begins with the first copy, which may overtake the packet that tells of
- * the stream, and is kept as long as the partner: so that no short comes both ways, in any order.
+ * The record of a stream begins with the first copy, which may overtake the packet that announces
+ * the stream. The record is kept as long as the partner. Therefore no short is delivered twice, in
+ * whatever order the copies and the multicast datagrams arrive.
  * A sender whose address has changed may have two partner objects here, one for each address: it
  * sends STREAM and copies by one of them, and only this one hears.
  */
@@ -319,7 +320,7 @@ void ripc__heard_leave(struct ripc_service *service, uint64_t group)
 
 /* ---- what the sender says ---------------------------------------------------------------- */
 
-/* What is sent to the group where the partner lives comes here from now on. */
+/* From now on this context hears what is multicast to the group on the partner's network. */
 static bool listen_to(struct partner *partner, uint64_t group)
 {
 	RIPC__HOLD_CANCEL;

@@ -117,8 +117,8 @@ static bool has_something(const struct stream *stream)
 }
 
 /*
- * One that was not used for a while: token and number are kept if a member may know them, as none
- * is used again.
+ * Shrinks a stream that was not used for a while. Token and number are kept if a member may know
+ * them, because none may be used twice.
  */
 static void idle_shrink(struct ripc_service *service)
 {
@@ -185,7 +185,7 @@ static void route_open(struct stream *stream, struct partner *partner)
 			stream->group) == 0) {
 		stream->device = device;
 		stream->route = route;
-		/* What has come by another route shows nothing of this one. */
+		/* Acknowledgements of another route say nothing about this one. */
 		stream->proof = stream->shown = stream->number + 1;
 		return;
 	}

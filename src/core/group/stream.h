@@ -32,7 +32,7 @@ bool ripc__stream_send(struct stream *stream, struct ripc_service *service,
 		const struct ripc_send *request, uint32_t *len);
 /* After that: does this member surely hear what goes to many? The others need copies. */
 bool ripc__stream_reaches(const struct stream *stream, uint64_t incarnation);
-/* What the copies say of the short's number in the stream; 0: it did not go to many. */
+/* The number in the stream that the copies of the short carry; 0: the short was not multicast. */
 uint32_t ripc__stream_number(const struct stream *stream);
 /* A member answers: so much it has heard. */
 void ripc__stream_heard(struct partner *partner, const struct wire_packet *packet);
