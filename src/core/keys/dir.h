@@ -163,7 +163,7 @@ struct key_dir {
 	struct static_keys own;
 	uint32_t n_secrets;
 	uint8_t secrets[SECRETS][32]; /* ours are made with the first */
-	bool has_next;                /* the second is secret.next, not secret.old */
+	bool has_next;                /* secrets[1] is secret.next, not secret.old */
 	uint8_t authority[32];
 	bool has_authority;
 	uint32_t n_capabilities;

@@ -2,12 +2,12 @@
 /*
  * See internal.h.
  *
- * Design notes. What is not of this deployment costs one HMAC: its key is known to members only. No
- * Diffie-Hellman is computed before the address proof is valid and the sender's host has not used
- * up its budget. A handshake changes nothing of the sessions that there are before it has
- * ended well, and each repetition is a handshake of its own: the stamp, which only grows, keeps
- * an old one that comes late from taking the place of a newer one. An INIT that comes twice costs
- * its sender's host no budget, as anybody on the link can send it again.
+ * Design notes. A datagram from outside the deployment costs one HMAC, whose key only members know.
+ * No Diffie-Hellman is computed before the address proof is valid and while the sender's host has
+ * used up its budget. A handshake changes no existing session before it has succeeded, and each
+ * repetition is a handshake of its own: the stamp, which only grows, keeps an old one that comes
+ * late from taking the place of a newer one. An INIT that comes twice costs its sender's host no
+ * budget, because anybody on the link can send it again.
  *
  * A handshake begins where core sends, and never goes to where a datagram came from. All members
  * can make the MACs of PROOF and UNKNOWN. So PROOF shows the MAC of the INIT that it answers, and
@@ -73,7 +73,10 @@ static struct iovec prologue_of(uint8_t prologue[16 + INIT_HEADER], const uint8_
 	return (struct iovec){prologue, 16 + INIT_HEADER};
 }
 
-/* What UNKNOWN shows if we lose the session with this index. Only we can make it, and again. */
+/*
+ * The number that UNKNOWN shows if we lose the session with this index. Only we can compute it, and
+ * we can compute it again after the loss.
+ */
 static uint64_t reset_of(const struct seal *seal, uint32_t index)
 {
 	uint8_t bound[12] = "ripc end";
@@ -188,7 +191,7 @@ static void fail(struct sealed_net *net, struct member *member, int status)
 	}
 	if (status == -ECONNRESET) {
 		ripc__member_refuse(seal, member, true);
-		status = -EHOSTUNREACH; /* to core ECONNRESET would say: perhaps delivered */
+		status = -EHOSTUNREACH; /* core takes ECONNRESET for "perhaps delivered" */
 	}
 	ripc__member_tell_all(seal, member, nets, status);
 }
@@ -328,7 +331,7 @@ static int initiator_done(struct seal *seal, struct handshake *handshake, struct
 	return 0;
 }
 
-/* What the responder says of itself. 0: it is whom we mean, and may be that. */
+/* Judges the responder's statements about itself. 0: it is the member we mean, and may be it. */
 static int reply_judge(struct sealed_net *net, struct member *member, const uint8_t *payload,
 		const struct reply_payload *says, const struct ripc__addr *from)
 {
@@ -568,7 +571,7 @@ void ripc__unknown_answer(struct sealed_net *net, const uint8_t *bytes,
 		UNKNOWN_LEN - SEALED_MAC));
 }
 
-/* Whose session has their index, and has just used this counter? */
+/* The member whose session has their index, and has just used this counter; or NULL. */
 static struct member *sent_by(struct seal *seal, uint32_t their_index, uint64_t counter)
 {
 	list_for_each(node, &seal->used) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of core/keys share: no other room includes this. */
+/* Declarations that the files of core/keys share. No other room includes them. */
 #ifndef RIPC_KEYS_INTERNAL_H
 #define RIPC_KEYS_INTERNAL_H
 
@@ -72,7 +72,7 @@ struct ciphers {
 	struct cipher_box *box;
 	struct secret_memory memory; /* of sessions and handshakes */
 	struct cipher_slot {
-		const struct session *session; /* that it has the key of, or NULL */
+		const struct session *session; /* aead has its key; NULL: none */
 		void *aead;
 		uint8_t cipher;
 	} slots[2][SESSION_SLOTS];
@@ -447,7 +447,7 @@ struct init_payload {
 	uint32_t index;      /* of the datagram's header, not of the payload */
 	bool has_fast_aes;
 	uint32_t n_capabilities;
-	uint64_t reset;      /* what UNKNOWN shows if the sender loses the session */
+	uint64_t reset;      /* shown by UNKNOWN if the sender loses the session */
 };
 
 struct reply_payload {
@@ -542,7 +542,7 @@ static inline int ripc__reply_payload_decode(const uint8_t *bytes, size_t len,
 
 /* Memory, reads and writes of a sealed network: where they are used, and the slots for them. */
 
-/* Of what the inner network can do, what may be used. */
+/* Those capabilities of the inner network that may be used. */
 uint32_t ripc__sealed_caps(const struct ripc__host *host, const struct ripc__backend *inner,
 		uint32_t caps);
 

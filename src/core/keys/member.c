@@ -513,7 +513,7 @@ void ripc__session_use(struct seal *seal, struct session *session)
 	member->current = session;
 	session->used_ms = now_ms(seal);
 	member->is_unanswered = false;
-	/* It was agreed before our keys changed: what is lacking may come with the next one. */
+	/* If our keys have changed since the agreement, the next session may bring more rights. */
 	member->lacks &= member->is_stale;
 }
 

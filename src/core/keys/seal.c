@@ -164,7 +164,7 @@ static void look(void *owner, struct ripc__timer *timer)
 	struct ripc_context *ctx = owner;
 
 	ripc__reread_begin(ctx);
-	(void)ripc__grants_own(ctx->seal, &ctx->seal->dir); /* some may have expired */
+	(void)ripc__grants_own(ctx->seal, &ctx->seal->dir); /* capabilities may have expired */
 	rights_review(ctx->seal); /* the clock may have been set */
 	ripc__timer_set(&ctx->loop.timers, timer, ctx->now_us + LOOK_US);
 }
@@ -394,7 +394,7 @@ bool ripc__sealed_mark_is_right(struct seal *seal, const uint8_t *bytes, size_t 
 
 /* ---- outward ----------------------------------------------------------------------------- */
 
-/* What a context with keys says beside its packets: handshakes, and sentences for people. */
+/* Output of a context with keys beside its packets: handshakes, and sentences for people. */
 
 int ripc__sealed_throw(struct sealed_net *net, const struct ripc__addr *to, const uint8_t *bytes,
 		uint32_t len)

@@ -2,10 +2,10 @@
 /*
  * See sealed.h: the slots of the sealed network.
  *
- * Design notes. What is sent is sealed into a buffer of the port, so the inner network gets one
- * piece per datagram; what comes is unsealed where it lies. A datagram that the inner network does
- * not take has used up its counter all the same: no nonce is used twice. While there is no session
- * the route is opening (-EINPROGRESS) or takes nothing (0), and RIPC_EV_PEER follows.
+ * Design notes. A datagram is sealed into a buffer of the port, so the inner network gets one
+ * piece per datagram. A received datagram is unsealed in place. A datagram that the inner network
+ * does not take has used up its counter all the same: no nonce is used twice. While there is no
+ * session the route is opening (-EINPROGRESS) or takes nothing (0), and RIPC_EV_PEER follows.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -504,7 +504,7 @@ static bool way_input(struct sealed_net *net, struct ripc__event *event, struct 
 	return true;
 }
 
-/* What handshakes have come to. */
+/* Reports the results of handshakes. */
 static uint32_t opened_tell(struct sealed_port *port, struct ripc__event *events, uint32_t at,
 		uint32_t n)
 {
