@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of core/memory share: no other room includes this. */
+/* Declarations that the files of core/memory share. No other room includes them. */
 #ifndef RIPC_MEMORY_INTERNAL_H
 #define RIPC_MEMORY_INTERNAL_H
 

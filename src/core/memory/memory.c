@@ -188,10 +188,10 @@ bool ripc__memory_heeds_advice(void *page)
 }
 
 /*
- * Where the kernel has no MADV_POPULATE_WRITE. To touch a page would be a SIGBUS where
- * there is no memory. So the kernel is asked to: FUTEX_WAKE_OP adds 0 to a word, atomically, as
- * other threads may use it, and answers EFAULT where we would die (futex(2)). Nobody waits on
- * the word; if the application does, that is one spurious wake-up.
+ * For kernels without MADV_POPULATE_WRITE. A write by this process would raise SIGBUS if the system
+ * has no memory. Therefore the kernel writes: FUTEX_WAKE_OP adds 0 to a word, and returns EFAULT
+ * where this process would die (futex(2)). The addition is atomic, because other threads may use
+ * the word. Nobody waits on the word; if the application does, it gets one spurious wake-up.
  */
 static int populate_by_word(uint8_t *at, size_t len)
 {

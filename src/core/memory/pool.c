@@ -3,10 +3,10 @@
  * The buffer pool of pool.h. Owns the slabs (mappings, each at a multiple of 2 MiB, of memfds where
  * they are big), what is known about their blocks, and the registered foreign memory.
  *
- * A small slab is 2 MiB cut into blocks of one size class; a big slab is one block. What is
- * known about blocks lies apart from them in private memory, because big slabs are to be shared
- * with other processes, which must not be able to alter it. An address is looked up by its
- * 2 MiB chunk in a hash, so memory that is not ours is never touched.
+ * A small slab is 2 MiB cut into blocks of one size class; a big slab is one block. The records of
+ * blocks lie apart from the blocks, in private memory: big slabs are shared with other processes,
+ * which must not be able to alter the records. An address is looked up by its 2 MiB chunk in a
+ * hash, so memory that is not ours is never touched.
  *
  * Invariants, under the lock:
  *  - taken is the sum of all slabs' len and does not exceed limit.
@@ -284,13 +284,13 @@ static void foreign_free(struct ripc__foreign *foreign)
 /* ---- pool -------------------------------------------------------------------------------- */
 
 #define REFS_MAX   (FREE - 1)
-#define STEP       ((size_t)64 << 10) /* that is faulted in at once; */
+#define STEP       ((size_t)64 << 10) /* bytes faulted in at once; */
 #define STEPS_FEW  4u /* of a big slab's chunk with more, a large page */
 #define FAULT_MOST ((size_t)4 << 20)  /* of a big one: takes some 2 ms, for the caller may hold
 				       * a lock that others wait for */
 #define IDLE_MAX   ((size_t)256 << 20)
-#define IDLE_KEEP  ((size_t)16 << 20) /* that is kept for good */
-#define TURN_MOST  ((size_t)16 << 20) /* that goes in one turn */
+#define IDLE_KEEP  ((size_t)16 << 20) /* idle memory that is kept for good */
+#define TURN_MOST  ((size_t)16 << 20) /* memory that is given back in one turn, at most */
 #define MANY       UINT64_MAX         /* readers, or one that is not known */
 /* Longest block: rounded up by an eighth it is still no longer than a mapping can be. */
 #define LEN_MAX    ((size_t)PTRDIFF_MAX / 8 * 7)
@@ -343,7 +343,7 @@ static void block_give(struct ripc__pool *pool, struct place place, struct list 
 	if (!is_big(slab) && (was_full || slab->n_live == 1)) {
 		partial = &pool->partial[class_of(slab->block_len)];
 		list_remove(&slab->node);
-		/* One that can be used goes to the front, one that could go to the end. */
+		/* Slabs with live blocks stand first: a slab at the end may be withdrawn. */
 		list_append(slab->n_live == 1 ? partial : partial->next, &slab->node);
 	}
 	if (--slab->n_live == 0) {
@@ -365,7 +365,7 @@ static struct place find(const struct ripc__pool *pool, const void *at)
 	if (!place.slab)
 		return place;
 	offset = (size_t)((uintptr_t)at - (uintptr_t)place.slab->base);
-	if (!is_big(place.slab)) /* both are below 2^32, which divides faster */
+	if (!is_big(place.slab)) /* 32 bits hold both numbers, and divide faster */
 		place.index = (uint32_t)offset / (uint32_t)place.slab->block_len;
 	if (offset >= place.slab->len || place.index >= place.slab->n_blocks ||
 			place.slab->blocks[place.index] - 1 >= REFS_MAX)
@@ -392,13 +392,13 @@ static int take_small(struct ripc__pool *pool, uint32_t class, struct place *pla
 	return 0;
 }
 
-/* What was shown to its sender serves it again, as far as that sender has it mapped. */
+/* Memory that was shown to its sender serves that sender again, as far as it is mapped there. */
 static bool is_shown_to(const struct slab *slab, uint64_t from, size_t len)
 {
 	return slab->share_id && from && slab->reader == from && slab->shown_len >= len;
 }
 
-/* Of idle big slabs that have room and waste at most a quarter the shortest, or NULL. */
+/* The shortest idle big slab that has room, and wastes at most a quarter; or NULL. */
 static struct slab *idle_big(struct ripc__pool *pool, size_t len, uint64_t from)
 {
 	struct slab *best = NULL;
@@ -445,9 +445,10 @@ struct due {
 };
 
 /*
- * What of a chunk's steps [first, end) has no pages yet, up to the first that has. Of a big slab's
- * chunk with more than a few it is the whole: a large page. A sender of few bytes does not get us
- * to take many. They count as faulted in from now on.
+ * The first run of a chunk's steps in [first, end) that have no pages yet. If the chunk is of a big
+ * slab, and more than a few of its steps have or get pages, the result is the whole chunk: a large
+ * page. So a sender of few bytes cannot make us take many. The steps count as faulted in from now
+ * on.
  */
 static struct due chunk_due(struct slab *slab, size_t chunk, uint32_t first, uint32_t end)
 {
@@ -485,7 +486,7 @@ static struct due next_due(struct slab *slab, size_t offset, size_t end)
 	return due;
 }
 
-/* What could not be had is due again, perhaps with some that was had. */
+/* Steps that got no pages are due again, perhaps with some that did. */
 static void undue(struct slab *slab, const struct due *due)
 {
 	size_t offset = (size_t)(due->from - slab->base);
