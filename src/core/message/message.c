@@ -74,7 +74,10 @@ static struct message *message_make(struct ripc_context *ctx, uint32_t n_items, 
 		message = block_alloc(ctx, len);
 	if (!message)
 		return NULL;
-	/* One by one: to clear the whole takes longer. What it holds is told when it is queued. */
+	/*
+	 * Fields are set one by one, because clearing the whole struct takes longer. "held" is set
+	 * when the message is queued.
+	 */
 	message->public = (struct ripc_msg){.n_items = n_items,
 		.items = (struct iovec *)(message + 1)};
 	list_init(&message->node);

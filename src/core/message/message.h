@@ -27,7 +27,7 @@ struct message {
 	struct list node;
 	struct ripc_context *ctx;
 	struct partner *partner; /* while queued: its sender; NULL: the message is ours */
-	struct holding held;     /* what that partner holds for this message, */
+	struct holding held;     /* memory that this message counts against that partner, */
 	enum share share;        /* and of which share */
 	enum { MESSAGE_POOL, MESSAGE_OUTGOING, MESSAGE_CALL, MESSAGE_WATCH, MESSAGE_GROUP,
 		MESSAGE_BUILTIN } home;
@@ -75,7 +75,7 @@ struct ends {
 void ripc__ends_init(struct ends *ends);
 /* A send or call with this cookie is about to begin. -ENOMEM */
 int ripc__ends_add(struct ends *ends, uint64_t cookie);
-/* It has not begun. */
+/* The send or call has not begun after all. */
 void ripc__ends_remove(struct ends *ends, uint64_t cookie);
 /* Is there a send or call with this cookie whose end was not taken? */
 bool ripc__ends_has(const struct ends *ends, uint64_t cookie);
@@ -102,7 +102,7 @@ struct fence {
 	struct outgoing *outgoing;
 };
 
-/* Of a context. */
+/* The messages of a context. */
 struct messages {
 	struct list mapped;        /* memory of partners (mapped.c) */
 	struct list permits, offers; /* returns.h */

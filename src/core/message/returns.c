@@ -8,8 +8,8 @@
  * answer comes, however it comes, when the application takes it back, when the question was not
  * delivered, when the partner or the service goes. Where the device needs time for that, the answer
  * is parked as it came, and comes again when nobody can write any more: so what is late of an
- * attempt that was given up cannot fall into what another one brought. What the partner says is not
- * checked further: it can only spoil the answer that it owes.
+ * attempt that was given up cannot fall into what another one brought. The partner's statements are
+ * not checked further: with a false one the partner can only spoil the answer that it owes.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -374,8 +374,10 @@ void ripc__permit_fenced(uint64_t cookie)
 
 /* ---- what was written -------------------------------------------------------------------- */
 
-/* All that did not come along fits where the partner could write it, by this device: another one
- * may be such that nothing is altered on its way. */
+/*
+ * Does the rest of the message, which did not come with this packet, fit into the buffers that the
+ * partner could write by this device? Another device may need no checksum, as it alters nothing.
+ */
 static bool fits(const struct partner *partner, const struct lent *lent,
 		const struct wire_packet *packet)
 {
@@ -397,7 +399,7 @@ static bool fits(const struct partner *partner, const struct lent *lent,
 	return true;
 }
 
-/* What came with the announcement is the beginning. */
+/* The payload of the announcement is the beginning of the message. */
 static void put_payload(const struct message *message, const struct wire_packet *packet)
 {
 	const uint8_t *from = packet->payload;
@@ -442,7 +444,7 @@ struct message *ripc__written_message(struct partner *partner, const struct wire
 		return NULL;
 	put_payload(message, packet);
 	if (!is_right(partner, message, packet)) {
-		lent->opened = 0; /* nor will it be by repeating it */
+		lent->opened = 0; /* a repetition would be wrong, too */
 		ripc__places_release(partner->service, message);
 		return NULL;
 	}
@@ -454,9 +456,9 @@ struct message *ripc__written_message(struct partner *partner, const struct wire
 
 /* ---- offers ------------------------------------------------------------------------------ */
 
-/* What partners offer with their questions: return buffers that answers may be written into. */
+/* Offers of partners in their requests: return buffers that replies may be written into. */
 
-#define OFFERS_MAX 1024u /* that are kept; then the oldest goes */
+#define OFFERS_MAX 1024u /* offers that are kept; then the oldest goes */
 #define OFFERS_OF_ONE LONGS_MAX
 
 static struct offer *unlink_offer(struct ripc_context *ctx, struct list *node)

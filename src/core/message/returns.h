@@ -107,7 +107,7 @@ struct lent *ripc__lent_by_id(struct ripc_service *service, uint64_t id);
  */
 struct lent *ripc__lent_for(const struct partner *partner, const struct wire_packet *packet);
 void ripc__lent_free(struct lent *lent);
-/* What a caller lends can be lent. */
+/* Can these return buffers be lent? */
 bool ripc__returns_are_sane(const struct ripc_buffer *returns, uint32_t n);
 /*
  * Lends the return buffers of the request. ripc__lend() draws an ID; *id is 0 if the request has
