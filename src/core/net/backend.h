@@ -31,7 +31,7 @@
 #define RIPC_EVENTS_MAX 64 /* events that core asks one poll for */
 #define RIPC_DATAGRAM_MAX 65536 /* bytes of the longest datagram of any network */
 
-/* What core offers to backends and sources, from open to close. */
+/* Services of core for backends and sources, from open to close. */
 struct ripc__host {
 	void *arg;
 	void (*log)(void *arg, int level, const char *format, ...)
@@ -43,7 +43,7 @@ struct ripc__host {
 	uint64_t context;       /* the context's incarnation */
 	uint64_t memory;        /* bytes that there are for this host's processes; 0: unknown */
 	uint64_t identity;      /* of boot and network namespace; 0: unknown */
-	uint64_t life;          /* what source.life has said; of sources opened after that one */
+	uint64_t life;          /* from source.life, for sources that are opened later */
 	void *env;              /* struct ripc__env.arg: the simulator's world */
 	/*
 	 * Finds the shared memory that [mem, mem + len) lies in; from now on the backend may show
@@ -95,7 +95,7 @@ enum ripc__cap {
 	RIPC_CAP_DUBIOUS = 256,  /* a read or write may end well and not have moved all bytes */
 };
 
-/* What a port can do. Filled by open. */
+/* Abilities and limits of a port. Filled by open. */
 struct ripc__attr {
 	uint32_t caps;           /* enum ripc__cap */
 	int fd;                  /* readable when poll may have something, once armed; the same for
@@ -185,7 +185,7 @@ struct ripc__move {
 /* A partner's memory as we see it, for reading only. */
 struct ripc__mapping {
 	void *mem;       /* the range of the key */
-	void *base;      /* it lies in [base, base + base_len), whose other parts other keys show */
+	void *base;      /* mem lies in [base, base + base_len); other keys show other parts */
 	size_t base_len;
 	void *handle;    /* for unmap; NULL: mem lies in a buffer of our own that has come back, and
 	                    unmap is not called. Core takes a reference to it at once */
@@ -268,7 +268,7 @@ struct ripc__backend {
 		 */
 		void (*wait)(void *port);
 		void (*wake)(void *port);
-		/* What was counted since the last call; NULL: nothing is. */
+		/* Counts since the last call; NULL: the backend counts nothing. */
 		void (*stats)(void *port, struct ripc__net_stats *stats);
 	} net;
 
@@ -397,7 +397,7 @@ struct ripc__backend {
 
 enum ripc__source_kind {
 	RIPC_SOURCE_DATAGRAM, /* of the resolver, came in; reply addresses its sender again */
-	/* What an exact source says of an ID: id, status, incarnation, holder. */
+	/* Statements of an exact source about an ID: id, status, incarnation, holder. */
 	RIPC_SOURCE_PUBLISHED,   /* publish that returned -EINPROGRESS has ended: status */
 	RIPC_SOURCE_NOBODY,      /* nobody has the ID that was asked for */
 	RIPC_SOURCE_HELD,        /* somebody has it, and is asked */
@@ -444,8 +444,8 @@ struct ripc__source {
 	 * A private ID's name is never displaced. NULL: nothing to do per ID. An exact source
 	 * returns -EINPROGRESS: RIPC_SOURCE_PUBLISHED follows, unless withdraw comes before;
 	 * RIPC_NAME_DISPLACE: the holder that the source last told of has been proven to have
-	 * ended. What is published stays so, whatever becomes of the connection, until withdraw or
-	 * LOST. incarnation: of the service; 0 where the source is not exact.
+	 * ended. A published ID stays published until withdraw or LOST, whatever becomes of the
+	 * connection. incarnation: of the service; 0 where the source is not exact.
 	 */
 	int (*publish)(void *source, uint64_t id, uint64_t incarnation, enum ripc__naming naming);
 	void (*withdraw)(void *source, uint64_t id);

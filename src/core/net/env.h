@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a context takes from outside: clock, random numbers, backends, resolver sources. A
- * program gets the real ones through ripc_open(); the simulator brings its own.
+ * The environment of a context: clock, random numbers, backends, resolver sources. A program gets
+ * the real ones through ripc_open(); the simulator brings its own.
  */
 #ifndef RIPC_ENV_H
 #define RIPC_ENV_H
