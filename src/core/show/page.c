@@ -266,7 +266,7 @@ static int page_make(struct ripc_context *ctx)
 	return error;
 }
 
-/* What a reader copies while the sequence is odd, or has changed meanwhile, does not count. */
+/* A reader discards its copy if the sequence was odd, or has changed meanwhile. */
 static void page_write(struct ripc_context *ctx)
 {
 	struct ripc_page *page = ctx->self.page;

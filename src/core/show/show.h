@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a context tells of itself: to its application, and to other processes of its user. */
+/* Statistics of a context for its application, and its page for other processes of its user. */
 #ifndef RIPC_SHOW_H
 #define RIPC_SHOW_H
 
