@@ -18,7 +18,7 @@
 	WIRE_F_RETURNS | WIRE_F_CALL)
 #define COUNT_SHIFT   8 /* SHORT: the number of items in flags */
 
-/* What has been taken from the datagram: everything before "at". */
+/* A place in a datagram: everything before "at" has been taken. */
 struct wire_cursor {
 	const uint8_t *at, *end;
 };

@@ -13,7 +13,7 @@
 #define WIRE_BLOB_MAX   104 /* 64, and a key and an incarnation where the address has keys */
 
 enum wire_resolve_type {
-	WIRE_QUESTION = 32, /* who has this ID? id 0: everybody, tell what you have */
+	WIRE_QUESTION = 32, /* queries the owner of an ID; id 0: queries all IDs of all contexts */
 	WIRE_RECORD,        /* answer: a record; also notice of a registration */
 	WIRE_WITHDRAWN,     /* notice: that incarnation is not here any more */
 	WIRE_NOBODY,        /* answer to a unicast question: no record */
@@ -48,7 +48,7 @@ struct wire_record_addr {
 
 struct wire_record {
 	uint64_t id, incarnation;
-	uint64_t stamp;   /* wall clock at registration, ns; orders cache entries only. Of a
+	uint64_t stamp;   /* wall clock at registration, ns; orders cache entries only. For a
 	                     member of a group (id): its service ID */
 	uint64_t host;    /* hash of boot ID and network namespace */
 	uint64_t context; /* incarnation of the owning context */

@@ -3,8 +3,8 @@
  * Decodes the layouts of wire.h, and nothing else; wire.c writes the same ones.
  * Owns no state. docs/protocol.md, "Packets", says the same in tables. Invariants:
  *
- *  - What is decoded and encoded again gives the same bytes: no field has two encodings, and
- *    whatever has no meaning must be zero or absent.
+ *  - A packet that is decoded and encoded again has the same bytes: no field has two encodings, and
+ *    bits without a meaning must be zero or absent.
  *  - No count, length or offset leaves this file unchecked against the datagram that holds it.
  *
  * Every packet (offsets in bytes, numbers little-endian):
@@ -589,7 +589,7 @@ static uint8_t *encode_short(uint8_t *at, const struct wire_packet *p, const uin
 	return at;
 }
 
-/* What the field says, given that there are keys to encode, or are not. */
+/* The value of the field "keys". keys: the keys to encode, or NULL. */
 static uint32_t keys_of(const struct wire_packet *p, const uint64_t *keys)
 {
 	uint32_t without = p->announce.keys == WIRE_KEYS_WRITTEN ? WIRE_KEYS_WRITTEN : 0;

@@ -32,7 +32,7 @@
 #define WIRE_DATA_BODY 12
 #define WIRE_ANNOUNCE_BODY 40 /* before the lengths */
 #define WIRE_STREAM_BODY 24
-#define WIRE_OLDEST_MAX (UINT64_MAX - 64) /* so that 64 numbers follow it */
+#define WIRE_OLDEST_MAX (UINT64_MAX - 64) /* 64 numbers must follow it */
 #define WIRE_REPLIES   (1ull << 63) /* replies, as long messages, are numbered from here on */
 /* The longest header with all extensions but the last three, before body and payload. */
 #define WIRE_HEADER_MAX (WIRE_HEADER + WIRE_HELLO + WIRE_ACK + 2 * WIRE_REPLY)
@@ -93,7 +93,7 @@ struct wire_header {
 	uint16_t flags;
 	uint32_t crc;
 	uint64_t src, dst; /* incarnations of the services */
-	uint64_t token;    /* what dst gave src; 0: none yet */
+	uint64_t token;    /* given by dst to src; 0: none yet */
 	uint64_t number;   /* shorts and longs count separately, from 1 */
 };
 
