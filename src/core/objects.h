@@ -60,12 +60,12 @@ struct ripc_service {
 	uint32_t n_calls, n_watches;
 	struct list watches, watcher; /* watcher: ctx->calls.watching.services, if there are any */
 	struct ripc__map watched;  /* the same by ID */
-	struct ripc__map groups;   /* that it has joined; the values are the service */
+	struct ripc__map groups;   /* the joined ones; each value is this service */
 	struct ripc__map streams;  /* struct stream by the group that it sends to */
 	struct message retry, conflict; /* built-in notices */
 	struct ripc__timer yielding; /* its ID is another's: what still comes has so long */
 	int event_fd;              /* for event loops (message/message.c); -1 until asked for */
-	bool event_set;            /* it is readable */
+	bool event_set;            /* event_fd is readable */
 	uint32_t n_takers;         /* calls that wait for a message */
 	bool draining, publishing, closing;
 	bool ended;                /* closed: calls in it return -ESHUTDOWN */
@@ -89,7 +89,7 @@ struct services {
 	struct ripc_lister *lister; /* for which the resolver looks; or NULL */
 };
 
-/* What a context has for itself alone. */
+/* A context's own state, which no room owns. */
 struct self {
 	uint8_t secret[16];
 	uint64_t counter;          /* of nonces */
