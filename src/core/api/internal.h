@@ -12,13 +12,13 @@ struct ripc_context;
 
 /* ---- config ------------------------------------------------------------------------------ */
 
-/* A context's configuration: what the caller and the environment say, taken and checked. */
+/* A context's configuration, from the caller and the environment: reading and checking. */
 
 /* ---- list -------------------------------------------------------------------------------- */
 
 /* Listing services. */
 
-/* The context is being closed: frees listers that are open, and what is left of walks. */
+/* The context is being closed: frees open listers, and the remains of walks. */
 void ripc__listers_free(struct ripc_context *ctx);
 
 /* ---- others ------------------------------------------------------------------------------ */
@@ -29,7 +29,7 @@ void ripc__listers_free(struct ripc_context *ctx);
 
 /* Services: registration, draining, the end. */
 
-/* Another registration keeps its ID: it drains, as its owner is told. */
+/* Another registration keeps the service's ID: the service drains, and its owner is notified. */
 void ripc__service_yield(struct ripc_service *service);
 int ripc__service_drain(struct ripc_service *service, int timeout_ms);
 /* Calls that use the service afterwards find it closing (those that wait in it), or ended. */
