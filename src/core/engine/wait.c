@@ -541,7 +541,7 @@ static void waiter_leave(struct ripc_context *ctx, struct waiter *self)
 		ctx->loop.reader = NULL;
 	if (ctx->loop.reader)
 		return;
-	/* This holds, too, if the reading was handed to us just when we gave up waiting. */
+	/* The reading may have been handed to us just when we gave up waiting. */
 	list_for_each(node, &ctx->loop.waiters) {
 		struct waiter *waiter = list_entry(node, struct waiter, node);
 
