@@ -3,8 +3,8 @@
  * Long messages to groups: an ordinary long message to each member's incarnation, and one end for
  * all of them.
  *
- * The members are those that the resolver knows when its search is complete, or, if the search takes
- * too long, when half of the time is over. An item that is transferred (RIPC_GIVE)
+ * The members are those that the resolver knows when its search is complete, or, if that takes too
+ * long, when half of the time is over. An item that is transferred (RIPC_GIVE)
  * has one reference more for each member; the sender's own is dropped when a member has the
  * message, or may have it.
  *

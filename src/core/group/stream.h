@@ -25,8 +25,8 @@ struct wire_packet;
 struct stream *ripc__stream_for(struct ripc_service *service, uint64_t group,
 		const struct ripc__member *members, uint32_t n);
 /*
- * Multicasts the short, of len bytes, if that pays, or if a test is due that shows who hears. False:
- * each member needs a copy; len has no meaning.
+ * Multicasts the short, of len bytes, if that pays, or if a test is due that shows who hears.
+ * False: each member needs a copy; len has no meaning.
  */
 bool ripc__stream_send(struct stream *stream, struct ripc_service *service,
 		const struct ripc_send *request, uint32_t *len);
