@@ -250,7 +250,7 @@ void ripc__seal_close(struct ripc_context *ctx)
 
 /* ---- what may be ------------------------------------------------------------------------- */
 
-/* May the log mention this member? A refused member retries often, and is mentioned now and then. */
+/* May the log mention this member? A refused member retries often, and is mentioned seldom. */
 static bool may_say(struct seal *seal, const struct member *member)
 {
 	uint64_t now_us = seal->ctx->now_us, name = member->name;
