@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory from the operating system, as the pool needs it. This file keeps no state. */
+/* Memory from the operating system, for the pool. This file keeps no state. */
 #ifndef RIPC_MEMORY_H
 #define RIPC_MEMORY_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The buffer pool of pool.h. Owns the slabs (mappings, each at a multiple of 2 MiB, of memfds where
- * they are big), what is known about their blocks, and the registered foreign memory.
+ * The buffer pool of pool.h. The pool owns the slabs (mappings at multiples of 2 MiB, big ones of
+ * memfds), the records of their blocks, and the registered foreign memory.
  *
  * A small slab is 2 MiB cut into blocks of one size class; a big slab is one block. The records of
  * blocks lie apart from the blocks, in private memory: big slabs are shared with other processes,
@@ -10,20 +10,21 @@
  *
  * Invariants, under the lock:
  *  - taken is the sum of all slabs' len and does not exceed limit.
- *  - A slab without live blocks is in the idle list, oldest first; idle is their sum, at most
- *    IDLE_MAX after each call. Idle slabs go when the limit is reached.
+ *  - A slab without live blocks is in the idle list, oldest first; idle_bytes is their sum, at most
+ *    IDLE_MAX after each call. Idle slabs are given back when the limit is reached.
  *  - A small slab with a free or fresh block is in the partial list of its class, those without
  *    live blocks last.
  *  - slab->blocks[i] is 0: never handed out (all from n_used on); 1..REFS_MAX: live, with so
  *    many references; FREE | next: in the slab's list of free blocks.
  *
- *  - Bit i of pages[c] says that step i of chunk c has pages; blocks that are only promised have
- *    none, until bytes come.
+ *  - Bit i of pages[c] is set if step i of chunk c has pages. Blocks that are only promised have
+ *    none until bytes come.
  *
- *  - A big slab keeps its descriptor, as far as SHARED_MAX goes. Once its block has been shown to
- *    others (share_id is not 0) it serves no other buffer: it goes when that is freed. But for what
- *    comes from the only reader that it was shown to, and held nothing but what came from there
- *    (from), it serves again: the reader has it mapped, and knows all that was in it.
+ *  - Up to SHARED_MAX big slabs keep their descriptors. A slab whose block was shown to other
+ *    processes (share_id is not 0) serves no other buffer, and is given back when its buffer is
+ *    freed. One exception: if the slab was shown to one reader only, and held only bytes from that
+ *    reader (from), it serves again for bytes from that reader, who has it mapped, and knows all
+ *    that was in it.
  *
  * Calls into the kernel that take long (mapping, faulting in, unmapping) are made without the
  * lock: before a slab is published, after it was withdrawn, or by the new owner of a block.
@@ -43,9 +44,9 @@
 
 /* ---- slabs ------------------------------------------------------------------------------- */
 
-/* Slabs of the pool: made, published, idle, withdrawn, and given back. */
+/* The slabs of the pool. A slab is made, published, idle, withdrawn, and given back. */
 
-/* keep: its descriptor. */
+/* Makes a slab. keep: the slab keeps its descriptor. */
 static int slab_new(size_t len, size_t block_len, bool keep, struct slab **slab)
 {
 	RIPC__HOLD_CANCEL;
@@ -132,7 +133,7 @@ static void slabs_destroy(struct list *dead)
 		slab_destroy(list_entry(list_pop(dead), struct slab, node));
 }
 
-/* Moves the oldest idle slabs to dead until at most so many idle bytes are left. */
+/* Moves the oldest idle slabs to dead until at most "most" idle bytes remain. */
 static void trim_idle(struct ripc__pool *pool, uint64_t most, struct list *dead)
 {
 	while (pool->idle_bytes > most)
@@ -187,14 +188,14 @@ give_back:
 
 /* ---- foreign ----------------------------------------------------------------------------- */
 
-/* Registered memory of the application, for the pool, whose lock protects it. Owns the list. */
+/* Registered memory of the application. The lock of the pool protects the list of pieces. */
 
 struct ripc__piece {
 	uint8_t *base;
 	size_t len;
 };
 
-/* How many pieces begin at or before at. */
+/* The number of pieces that begin at or before "at". */
 static uint32_t count_before(const struct ripc__foreign *foreign, uintptr_t at)
 {
 	uint32_t low = 0, high = foreign->n;
@@ -230,7 +231,7 @@ static int foreign_reserve(struct ripc__foreign *foreign)
 	return 0;
 }
 
-/* buf + len does not wrap. -EEXIST: overlaps another piece. -ENOMEM. */
+/* Adds a piece; buf + len does not wrap. -EEXIST: the piece overlaps another one. -ENOMEM. */
 static int foreign_add(struct ripc__foreign *foreign, void *buf, size_t len)
 {
 	uint32_t at = count_before(foreign, (uintptr_t)buf + len - 1);
@@ -249,7 +250,7 @@ static int foreign_add(struct ripc__foreign *foreign, void *buf, size_t len)
 	return 0;
 }
 
-/* -ENOENT: no piece begins there. */
+/* Removes a piece. -ENOENT: no piece begins at buf. */
 static int foreign_remove(struct ripc__foreign *foreign, const void *buf)
 {
 	uint32_t n = count_before(foreign, (uintptr_t)buf);
@@ -262,6 +263,7 @@ static int foreign_remove(struct ripc__foreign *foreign, const void *buf)
 	return 0;
 }
 
+/* Does all of [buf, buf + len) lie in one piece? */
 static bool foreign_contains(const struct ripc__foreign *foreign, const void *buf, size_t len)
 {
 	uint32_t n = count_before(foreign, (uintptr_t)buf);
@@ -275,7 +277,6 @@ static bool foreign_contains(const struct ripc__foreign *foreign, const void *bu
 	return offset < piece->len && len <= piece->len - offset;
 }
 
-/* Does all of [buf, buf + len) lie in one piece? */
 static void foreign_free(struct ripc__foreign *foreign)
 {
 	free(foreign->pieces);
@@ -285,14 +286,14 @@ static void foreign_free(struct ripc__foreign *foreign)
 
 #define REFS_MAX   (FREE - 1)
 #define STEP       ((size_t)64 << 10) /* bytes faulted in at once; */
-#define STEPS_FEW  4u /* of a big slab's chunk with more, a large page */
-#define FAULT_MOST ((size_t)4 << 20)  /* of a big one: takes some 2 ms, for the caller may hold
-				       * a lock that others wait for */
+#define STEPS_FEW  4u /* if more steps of a big slab's chunk have pages, it gets a large page */
+#define FAULT_MOST ((size_t)4 << 20)  /* bytes of a big block faulted in by its allocation: some
+				       * 2 ms, in which the caller may hold a lock */
 #define IDLE_MAX   ((size_t)256 << 20)
 #define IDLE_KEEP  ((size_t)16 << 20) /* idle memory that is kept for good */
 #define TURN_MOST  ((size_t)16 << 20) /* memory that is given back in one turn, at most */
-#define MANY       UINT64_MAX         /* readers, or one that is not known */
-/* Longest block: rounded up by an eighth it is still no longer than a mapping can be. */
+#define MANY       UINT64_MAX         /* several readers, or an unknown one */
+/* The longest block. Rounded up by an eighth, it is no longer than a mapping can be. */
 #define LEN_MAX    ((size_t)PTRDIFF_MAX / 8 * 7)
 
 /* A live block. */
@@ -470,7 +471,7 @@ static struct due chunk_due(struct slab *slab, size_t chunk, uint32_t first, uin
 		(n - first) * STEP < left ? (n - first) * STEP : ripc__memory_round(left)};
 }
 
-/* The next piece of [offset, end) of a slab without pages; its len is 0: there is none. */
+/* The next piece of [offset, end) of a slab that has no pages. Its len is 0 if there is none. */
 static struct due next_due(struct slab *slab, size_t offset, size_t end)
 {
 	struct due due = {NULL, 0};
@@ -495,7 +496,7 @@ static void undue(struct slab *slab, const struct due *due)
 		slab->pages[at / CHUNK] &= ~(1u << at % CHUNK / STEP);
 }
 
-/* Gives pages to what is due, and to all else before end that is; without the lock. */
+/* Gives pages to the piece "due", and to all other due pieces before end; without the lock. */
 static int fault(struct ripc__pool *pool, struct slab *slab, struct due due, size_t end)
 {
 	int err = 0;
@@ -512,7 +513,7 @@ static int fault(struct ripc__pool *pool, struct slab *slab, struct due due, siz
 	return err;
 }
 
-/* A block; due: what of its first len bytes is to be faulted in first; or NULL. */
+/* Takes a block. due: set to the first piece of its len bytes without pages; or NULL. */
 static int take(struct ripc__pool *pool, size_t len, uint64_t from, struct place *place,
 		struct due *due)
 {
@@ -545,8 +546,9 @@ int ripc__pool_promise(struct ripc__pool *pool, size_t len, uint64_t from, void 
 }
 
 /*
- * A big buffer is about to be the application's. Where some are shown to others, it forgets what it
- * held before: so it can be shown, which costs less than to send its bytes. Without the lock.
+ * A big buffer is about to be the application's. If the application's buffers are shown to other
+ * processes, the old contents are cleared: then the buffer can be shown, which costs less than
+ * sending its bytes. Without the lock.
  */
 static void clear(struct ripc__pool *pool, struct slab *slab)
 {
@@ -621,7 +623,7 @@ int ripc__pool_ref(struct ripc__pool *pool, const void *buf)
 	return err;
 }
 
-/* With the lock: was the pool left, and is nothing left in it? Only one thread ever finds that. */
+/* Was the pool left, and is it empty? Needs the lock. Only one thread ever finds this true. */
 static bool is_over(const struct ripc__pool *pool)
 {
 	return pool->ended && !pool->used && !pool->n_holders;
@@ -649,7 +651,7 @@ int ripc__pool_free(struct ripc__pool *pool, const void *buf)
 		block_give(pool, place, &dead);
 		over = is_over(pool);
 	}
-	ripc__pool_unlock(pool); /* the last access, unless it is over: others may close it now */
+	ripc__pool_unlock(pool); /* unless it is over, others may close the pool from now on */
 	if (!list_empty(&dead))
 		slabs_destroy(&dead);
 	if (over)
@@ -705,7 +707,7 @@ uint32_t ripc__pool_refs(struct ripc__pool *pool, const void *buf)
 	return refs;
 }
 
-/* Bytes from the beginning on that have pages: those that a reader finds there. */
+/* The number of bytes from the beginning that have pages, and that a reader finds there. */
 static size_t filled(const struct slab *slab)
 {
 	size_t len = 0;
@@ -715,7 +717,7 @@ static size_t filled(const struct slab *slab)
 	return len < slab->len ? len : slab->len;
 }
 
-/* Nobody is shown what the block held before, but its sender. */
+/* May the block be shown to the reader? Only their sender may see earlier bytes. */
 static bool may_show(const struct slab *slab, uint64_t reader)
 {
 	return slab->fd >= 0 &&
@@ -756,7 +758,7 @@ bool ripc__pool_is_shared(struct ripc__pool *pool, const struct ripc__shared *sh
 
 	ripc__pool_lock(pool);
 	slab = ripc__map_get(&pool->chunks, chunk_of(shared->base));
-	is = slab && slab->share_id == shared->id; /* also while it is idle */
+	is = slab && slab->share_id == shared->id; /* also while the slab is idle */
 	ripc__pool_unlock(pool);
 	return is;
 }
@@ -810,7 +812,7 @@ int ripc__pool_register(struct ripc__pool *pool, void *buf, size_t len)
 	ripc__pool_unlock(pool);
 	if (err)
 		return err;
-	err = ripc__memory_probe(buf, len); /* takes long where there are many pages */
+	err = ripc__memory_probe(buf, len); /* takes long if there are many pages */
 	if (err)
 		ripc__pool_unregister(pool, buf);
 	return err;
@@ -874,13 +876,13 @@ void ripc__pool_close(struct ripc__pool *pool)
 	free(pool);
 }
 
-/* Without the lock, as each call asks that lets a sleeping thread sleep. */
+/* Takes no lock, because each call that leaves a sleeping thread asleep uses it. */
 bool ripc__pool_is_large(struct ripc__pool *pool)
 {
 	return atomic_load_explicit(&pool->taken, memory_order_relaxed) > IDLE_KEEP;
 }
 
-/* Withdraws an idle slab that was so at the last turn, and no more than should go. */
+/* Withdraws a slab that was already idle at the last turn, up to *left bytes. */
 static bool turn_one(struct ripc__pool *pool, size_t *left, struct list *dead)
 {
 	struct slab *slab = list_entry(pool->idle.next, struct slab, idle_node);
