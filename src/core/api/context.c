@@ -323,7 +323,7 @@ static int config_check(struct ripc_context *ctx)
 #define WORDS_AT_ONCE        3u
 #define RECHECKS_PER_SECOND  5u    /* further queries of the resolver about identity claims */
 
-/* ---- what backends ask of us ------------------------------------------------------------- */
+/* ---- services for backends --------------------------------------------------------------- */
 
 static void host_log(void *arg, int level, const char *format, ...)
 {
@@ -355,7 +355,7 @@ static void host_spread(void *arg, const struct ripc__shared *shared)
 	ripc__pool_spread(((struct ripc_context *)arg)->pool, shared);
 }
 
-/* ---- what the resolver asks of us -------------------------------------------------------- */
+/* ---- services for the resolver ----------------------------------------------------------- */
 
 static uint64_t owner_random(void *arg)
 {

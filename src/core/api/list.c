@@ -41,7 +41,7 @@ struct ripc_lister {
 	uint64_t until_us;
 };
 
-/* ---- what is found ----------------------------------------------------------------------- */
+/* ---- found services ---------------------------------------------------------------------- */
 
 static struct ripc_listing *room_get(struct ripc_lister *lister)
 {
