@@ -81,8 +81,8 @@ static uint64_t chance_draw(struct ripc_context *ctx, struct partner *partner)
 }
 
 /*
- * Gives the call, which has a slot, another ID. partner: the ID goes to this partner alone; NULL:
- * the ID may go to several partners, one after the other.
+ * Gives the call, which has a slot, another ID. partner: the ID is sent to this partner alone;
+ * NULL: the ID may be sent to several partners, one after the other.
  */
 static void call_identify(struct call *call, struct partner *partner)
 {
@@ -368,7 +368,7 @@ static void answer_stop(const struct call *call)
 		ripc__incoming_stop(context_of(call), lent);
 }
 
-/* ---- asking ------------------------------------------------------------------------------ */
+/* ---- sending the request ----------------------------------------------------------------- */
 
 static struct ripc_send request_of(const struct call *call)
 {
@@ -577,7 +577,7 @@ static void ask_for_sure(struct call *call)
 	ask_at_length_again(call);
 }
 
-/* ---- waiting for the answer -------------------------------------------------------------- */
+/* ---- waiting for the reply --------------------------------------------------------------- */
 
 /* The partner is gone: ends the call, or sends an idempotent request to the partner's successor. */
 static void lost(struct call *call)
@@ -744,7 +744,7 @@ void ripc__calls_lost(struct partner *partner)
 	}
 }
 
-/* ---- beginning, and being called off ----------------------------------------------------- */
+/* ---- beginning and cancelling ------------------------------------------------------------ */
 
 /* Takes a slot and a timer, which the call needs while it is open. */
 static int enter(struct call *call)

@@ -53,7 +53,7 @@ static struct watch *find(const struct ripc_service *service, uint64_t id)
 	return service->n_watches ? ripc__map_get(&service->watched, id) : NULL;
 }
 
-/* ---- telling ----------------------------------------------------------------------------- */
+/* ---- reporting --------------------------------------------------------------------------- */
 
 static void tell(struct watch *watch, uint64_t incarnation)
 {
@@ -88,7 +88,7 @@ void ripc__watch_told(struct message *message)
 	tell(watch, incarnation);
 }
 
-/* ---- the holder -------------------------------------------------------------------------- */
+/* ---- the owner --------------------------------------------------------------------------- */
 
 static void leave(struct watch *watch)
 {
@@ -230,7 +230,7 @@ static void fire(void *owner, struct ripc__timer *timer)
 		(round.due_us > round.gap_us ? round.due_us : round.gap_us));
 }
 
-/* ---- what other rooms tell --------------------------------------------------------------- */
+/* ---- calls by other rooms ---------------------------------------------------------------- */
 
 void ripc__watch_ready(struct partner *partner)
 {
