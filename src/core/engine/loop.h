@@ -39,7 +39,7 @@ struct loop {
 	uint32_t looks, sleeps, yield_credit, glance_us;
 	uint64_t yield_again_us;   /* no yield before this: other threads keep the processor long */
 	int kick_fd, thread_kick_fd;
-	int ports_fd;              /* of ripc_context_fd(), for all ports; -1 until asked for */
+	int ports_fd;              /* of ripc_context_fd(), for all ports; -1 until requested */
 	uint32_t n_event_fds;      /* services with a descriptor */
 	uint64_t reader_until_us;  /* end of the reader's sleep, while it is asleep */
 	pthread_t thread;
@@ -96,8 +96,8 @@ void ripc__reread_end(struct ripc_context *ctx);
 /* Checksums that are sent after their announcement. */
 
 /*
- * If the message's announcement said that a checksum follows: computes the checksum without the
- * lock, then tells the receiver. After that the caller uses outgoing only if a call waits for it.
+ * If the message's announcement promised a checksum, computes the checksum without the lock, then
+ * sends it to the receiver. Afterwards the caller may use outgoing only if a call waits for it.
  */
 void ripc__sum_follows(struct outgoing *outgoing);
 

@@ -38,7 +38,7 @@ static bool shift_is_active(struct ripc_context *ctx, struct shift *shift)
 	return active;
 }
 
-/* Decides what this round watches and until when; returns whether it holds ports and timers. */
+/* Decides what this round watches, and until when. True: the thread serves ports and timers. */
 static bool thread_plan(struct ripc_context *ctx, struct shift *shift, uint64_t *until_us)
 {
 	bool active = shift_is_active(ctx, shift);

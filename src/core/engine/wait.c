@@ -9,7 +9,7 @@
  * tick of 1 ms. While a call waits, the thread only serves the resolver's descriptors. The thread
  * never competes with a call for a packet: a call that enters kicks it out.
  *
- * Sleeping in the port's own wait saves what poll() costs (12 % of a round trip over UDP,
+ * Sleeping in the port's own wait saves the cost of poll() (12 % of a round trip over UDP,
  * docs/rationale.md). The port's own wait is used while messages flow and no long message is in
  * progress. Meanwhile the ticking thread runs the timers (of acks that may get lost). After 100 ms
  * without a datagram the reader uses poll(), which can sleep for ever.
@@ -307,7 +307,7 @@ static bool signals_came(const struct signals *signals)
 #define SIGNALS_EVERY  64u /* rounds of a polling reader until it checks for signals */
 #define BESIDE_US      50000u /* until a waiter that sleeps beside checks for signals */
 
-/* For how long a waiting call polls without giving way; 0: not at all. */
+/* The time for which a waiting call polls without yielding; 0: the call does not poll. */
 static uint32_t spin_us(const struct ripc_context *ctx)
 {
 	return ctx->cfg.spin_us == RIPC_SPIN_NEVER ? 0 : ctx->cfg.spin_us;
