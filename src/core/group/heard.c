@@ -5,7 +5,7 @@
  * counts once. Other datagrams are not answered.
  *
  * A multicast datagram has the sender's incarnation and the group. Several services of this context
- * may have been told of the same stream: each has a partner of its own for it.
+ * may know the same stream: each has a partner of its own for it.
  *
  * The record of a stream begins with the first copy, which may overtake the packet that announces
  * the stream. The record is kept as long as the partner. Therefore no short is delivered twice, in
@@ -156,7 +156,7 @@ static void others_lend(struct heard *heard, uint64_t most)
 	}
 }
 
-/* ---- coming and going -------------------------------------------------------------------- */
+/* ---- adding and removing ----------------------------------------------------------------- */
 
 static struct heard *heard_add(struct partner *partner, uint64_t group)
 {
@@ -318,9 +318,9 @@ void ripc__heard_leave(struct ripc_service *service, uint64_t group)
 	}
 }
 
-/* ---- what the sender says ---------------------------------------------------------------- */
+/* ---- announcements ----------------------------------------------------------------------- */
 
-/* From now on this context hears what is multicast to the group on the partner's network. */
+/* From now on this context hears datagrams to the group on the partner's network. */
 static bool listen_to(struct partner *partner, uint64_t group)
 {
 	RIPC__HOLD_CANCEL;
@@ -377,7 +377,7 @@ static void stream_told(struct partner *partner, const struct wire_packet *packe
 	answer(heard);
 }
 
-/* ---- what comes -------------------------------------------------------------------------- */
+/* ---- multicast datagrams ----------------------------------------------------------------- */
 
 static bool is_authentic(const struct heard *heard, const struct device *device,
 		const struct wire_packet *packet, const struct ripc__event *event)

@@ -68,7 +68,7 @@ struct stream {
 	struct ripc__map hearers; /* struct hearer by incarnation */
 };
 
-/* ---- coming and going -------------------------------------------------------------------- */
+/* ---- adding and removing ----------------------------------------------------------------- */
 
 static void route_close(struct stream *stream)
 {
@@ -160,7 +160,7 @@ static struct stream *stream_new(struct ripc_service *service, uint64_t group)
 	return stream;
 }
 
-/* ---- telling the members ----------------------------------------------------------------- */
+/* ---- announcing the stream --------------------------------------------------------------- */
 
 /*
  * The member's partner, if a stream can be announced to it; else NULL. Copies are sent by the same
