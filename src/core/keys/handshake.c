@@ -3,8 +3,8 @@
  * See internal.h.
  *
  * Design notes. A datagram from outside the deployment costs one HMAC, whose key only members know.
- * No Diffie-Hellman is computed before the address proof is valid and while the sender's host has
- * used up its budget. A handshake changes no existing session before it has succeeded, and each
+ * No Diffie-Hellman is computed before the address token was checked, nor for a host that has used
+ * up its budget. A handshake changes no existing session before it has succeeded, and each
  * repetition is a handshake of its own: the stamp, which only grows, keeps an old one that comes
  * late from taking the place of a newer one. An INIT that comes twice costs its sender's host no
  * budget, because anybody on the link can send it again.
@@ -643,7 +643,7 @@ struct member *ripc__handshake_quoted(struct seal *seal, const uint8_t *quote, u
 	return NULL;
 }
 
-/* ---- what comes in ----------------------------------------------------------------------- */
+/* ---- input ------------------------------------------------------------------------------- */
 
 /* Does the length fit the kind, and are the reserved fields zero? */
 static bool is_formed(const uint8_t *bytes, uint32_t len)

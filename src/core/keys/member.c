@@ -368,7 +368,7 @@ void ripc__opened_remove(struct seal *seal, struct member **at)
 	member->due = 0;
 }
 
-/* ---- what is known for some seconds ------------------------------------------------------- */
+/* ---- state that lasts some seconds -------------------------------------------------------- */
 
 uint64_t ripc__member_proof(const struct seal *seal, const struct member *member)
 {
@@ -408,7 +408,10 @@ void ripc__member_unanswered(struct seal *seal, struct member *member)
 	member->refused_ms = (uint16_t)now_ms(seal);
 }
 
-/* Was the member refused, or without answer, lately? The sweep clears both before 16 bits wrap. */
+/*
+ * Was a handshake with the member refused, or not answered, lately? The sweep clears both states
+ * before the time, which has 16 bits, wraps around.
+ */
 static bool was_lately(const struct seal *seal, const struct member *member)
 {
 	return (uint16_t)(now_ms(seal) - member->refused_ms) < REFUSED_MS;

@@ -71,7 +71,7 @@ static int dir_open(struct seal *seal)
 	return error;
 }
 
-/* ---- looking again ----------------------------------------------------------------------- */
+/* ---- reading the directory again --------------------------------------------------------- */
 
 /* Rights may have ended or begun: notifies partners, and sets the timer for the next end. */
 static void rights_review(struct seal *seal)
@@ -248,7 +248,7 @@ void ripc__seal_close(struct ripc_context *ctx)
 	ctx->seal = NULL;
 }
 
-/* ---- what may be ------------------------------------------------------------------------- */
+/* ---- rights ------------------------------------------------------------------------------ */
 
 /* May the log mention this member? A refused member retries often, and is mentioned seldom. */
 static bool may_say(struct seal *seal, const struct member *member)

@@ -566,7 +566,7 @@ static int sealed_poll(void *state, struct ripc__event *events, uint32_t n, bool
 	return (int)opened_tell(port, events, kept, n);
 }
 
-/* ---- the rest is the inner network's ----------------------------------------------------- */
+/* ---- slots of the inner network ---------------------------------------------------------- */
 
 static int sealed_net_open(void *state, const struct ripc__host *host, struct ripc__attr *attr)
 {
