@@ -83,7 +83,7 @@ struct slab {
 	bool reused;             /* the block held another buffer before */
 	bool aged;               /* the slab was idle at the last turn */
 	uint32_t n_blocks, n_live;
-	uint32_t n_used;         /* blocks from this index on were never handed out */
+	uint32_t n_used;         /* blocks from this index on were never allocated */
 	uint32_t free;           /* first free block, NO_BLOCK if none */
 	uint32_t blocks[];
 };

@@ -14,8 +14,8 @@
  *    IDLE_MAX after each call. Idle slabs are given back when the limit is reached.
  *  - A small slab with a free or fresh block is in the partial list of its class, those without
  *    live blocks last.
- *  - slab->blocks[i] is 0: never handed out (all from n_used on); 1..REFS_MAX: live, with so
- *    many references; FREE | next: in the slab's list of free blocks.
+ *  - slab->blocks[i] is 0: never allocated (all from n_used on); 1..REFS_MAX: live, with that
+ *    number of references; FREE | next: in the slab's list of free blocks.
  *
  *  - Bit i of pages[c] is set if step i of chunk c has pages. Blocks that are only promised have
  *    none until bytes come.

@@ -77,7 +77,7 @@ uint32_t ripc__pool_refs(struct ripc__pool *pool, const void *buf);
 int ripc__pool_share(struct ripc__pool *pool, const void *buf, size_t len, uint64_t reader,
 		struct ripc__shared *shared);
 /*
- * Is the shown memory still there? The memory goes when its buffer is freed. If the only reader is
+ * Is the shown memory still there? It is given back when its buffer is freed. If the only reader is
  * also the sender of its bytes, the memory is kept for more bytes from that sender.
  */
 bool ripc__pool_is_shared(struct ripc__pool *pool, const struct ripc__shared *shared);
