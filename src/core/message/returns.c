@@ -298,7 +298,7 @@ void ripc__returns_offer(struct partner *partner, uint64_t lends, uint32_t room,
 	packet->offers = lent->permit->buffers;
 }
 
-/* ---- answers ----------------------------------------------------------------------------- */
+/* ---- replies ----------------------------------------------------------------------------- */
 
 /* Parks a reply. Only one is parked at a time: others are repeated, or lost. */
 static void park(struct permit *permit, const struct partner *partner,
@@ -373,7 +373,7 @@ void ripc__permit_fenced(uint64_t cookie)
 	free(parked);
 }
 
-/* ---- what was written -------------------------------------------------------------------- */
+/* ---- written replies --------------------------------------------------------------------- */
 
 /*
  * Does the rest of the message, which did not come with this packet, fit into the buffers that the
