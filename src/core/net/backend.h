@@ -326,7 +326,7 @@ struct ripc__backend {
 	/* One datagram to many partners. All NULL: each datagram has one receiver. */
 	struct {
 		/*
-		 * Makes a route by which send reaches all who hear the number near a partner, whose
+		 * Makes a route by which send reaches all hearers of the number near a partner, whose
 		 * route is given: on its segment or subnet, but not on this host. An error: there
 		 * is no multicast there. route.close and mtu take the new route like any other.
 		 */
@@ -570,9 +570,9 @@ const struct ripc__backend *ripc__module_get(const struct ripc__backend *named,
 		const struct ripc__host *host, char why[256], char remedy[256]);
 
 /*
- * True in a program with raised rights, for each backend but shm and udp: libfabric
+ * Refuses each backend except shm and udp in a program with raised rights: libfabric
  * (FI_PROVIDER_PATH) and libibverbs (IBV_DRIVERS) load code that the environment names, and the
- * environment comes from a caller with fewer rights.
+ * environment comes from a caller with fewer rights. True: the backend is refused.
  */
 bool ripc__backend_is_refused(const struct ripc__backend *named, char why[256], char remedy[256]);
 
