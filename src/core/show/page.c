@@ -91,7 +91,7 @@ static void path_write(const struct ripc_context *ctx, const struct peer *peer,
 	ripc__addr_text(ctx, device, &where.addr, to->address);
 }
 
-/* The number of received long messages: all before the oldest open one, and those after it. */
+/* The number of received long messages: all before the oldest open one, and some later ones. */
 static uint64_t longs_in(const struct longs *longs)
 {
 	return longs->in_oldest - 1 + (uint64_t)__builtin_popcountll(longs->in_delivered);
