@@ -227,8 +227,8 @@ static bool sum_allowed(const struct wire_packet *p, uint32_t sum)
 }
 
 /*
- * Are the keys valid? WIRE_KEYS_WRITTEN is valid only in a reply, and WIRE_KEYS_SUMMING only without
- * a checksum.
+ * Are the keys valid? WIRE_KEYS_WRITTEN is valid only in a reply, and WIRE_KEYS_SUMMING only
+ * without a checksum.
  */
 static bool keys_allowed(const struct wire_packet *p, uint32_t keys)
 {

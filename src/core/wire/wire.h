@@ -51,7 +51,7 @@ enum wire_type {
 	WIRE_ANSWER,     /* receiver to sender: the end of a long message: delivered or refused */
 	WIRE_CANCEL,     /* sender to receiver: gives the message up, and queries its outcome */
 	WIRE_HELLO_ONLY, /* no payload: carries the hello extension */
-	WIRE_RETRY,      /* no state for the sender: it must say hello again, with this token */
+	WIRE_RETRY,      /* requests another hello, with this address token: there is no state */
 	WIRE_ECHO,       /* requests an ECHO_REPLY as a sign of life */
 	WIRE_ECHO_REPLY,
 	WIRE_GONE,       /* the incarnation is not here; a failure hint until proven */
@@ -97,7 +97,7 @@ struct wire_header {
 	uint64_t number;   /* shorts and longs count separately, from 1 */
 };
 
-/* Constant facts of the sender; sent until its token comes back. */
+/* Constant facts about the sender, which are sent until its token comes back. */
 struct wire_hello {
 	uint64_t token;      /* the receiver must put this into packets to the sender */
 	uint64_t service;    /* the sender's service ID */
@@ -166,7 +166,7 @@ struct wire_range {
 
 enum wire_busy {
 	WIRE_NO_CREDIT = 1, /* the receiver lives, but has no credit for the sender now */
-	WIRE_NO_ROOM,       /* the receiver lives, but has no room: no part of the message is kept */
+	WIRE_NO_ROOM,       /* the receiver lives, but has no room, and keeps no part */
 };
 
 /* Body of STREAM and HEARD: the stream of multicast datagrams of a service to a group. */
@@ -300,8 +300,8 @@ size_t wire_encode(void *buffer, const struct wire_packet *p, const uint64_t *it
 /* The whole prefix, WIRE_HEADER bytes, of a SHORT of one item without extensions. */
 void wire_encode_plain(void *buffer, const struct wire_header *h);
 /*
- * The whole prefix, WIRE_CALL_PLAIN bytes, of a plain request, reply or message to a group with that
- * ID.
+ * The whole prefix, WIRE_CALL_PLAIN bytes, of a plain request, reply or message to a group with
+ * that ID.
  */
 void wire_encode_call(void *buffer, const struct wire_header *h, uint64_t id,
 		const struct wire_call *call);
