@@ -326,9 +326,9 @@ struct ripc__backend {
 	/* One datagram to many partners. All NULL: each datagram has one receiver. */
 	struct {
 		/*
-		 * Makes a route by which send reaches all hearers of the number near a partner, whose
-		 * route is given: on its segment or subnet, but not on this host. An error: there
-		 * is no multicast there. route.close and mtu take the new route like any other.
+		 * Makes a route by which send reaches all hearers of the number near a partner,
+		 * whose route is given: on its segment or subnet, but not on this host. An error:
+		 * there is no multicast there. route.close and mtu take the new route, too.
 		 */
 		int (*open)(void *port, void *route, const void *partner, uint64_t number);
 		/*
