@@ -10,20 +10,12 @@
 
 struct ripc_context;
 
-/* ---- config ------------------------------------------------------------------------------ */
-
-/* A context's configuration, from the caller and the environment: reading and checking. */
-
 /* ---- list -------------------------------------------------------------------------------- */
 
 /* Listing services. */
 
 /* The context is being closed: frees open listers, and the remains of walks. */
 void ripc__listers_free(struct ripc_context *ctx);
-
-/* ---- others ------------------------------------------------------------------------------ */
-
-/* Why a partner is not reached by other networks. */
 
 /* ---- service ----------------------------------------------------------------------------- */
 
