@@ -85,10 +85,6 @@ void ripc__call_told(struct message *message);
  */
 void ripc__call_untold(struct message *message);
 
-/* ---- ident ------------------------------------------------------------------------------- */
-
-/* The IDs of open calls, and the partner that a request was sent to. */
-
 /* ---- reply ------------------------------------------------------------------------------- */
 
 /* Replies to requests. */
