@@ -43,7 +43,10 @@
 
 /* ---- strangers --------------------------------------------------------------------------- */
 
-/* Answers to packets of strangers. No state is created for them. */
+/*
+ * Answers to packets of strangers. No state is created for them, and no answer is longer than the
+ * packet that it answers.
+ */
 
 static void swap_ends(const struct wire_packet *packet, struct wire_packet *answer)
 {

@@ -86,12 +86,4 @@ void ripc__input(struct ripc_context *ctx, struct device *device, const struct r
 void ripc__input_event(struct ripc_context *ctx, struct device *device,
 		const struct ripc__event *event);
 
-/* ---- keyed ------------------------------------------------------------------------------- */
-
-/* The effect on partners of a handshake that ends, and of rights that change. */
-
-/* ---- strangers --------------------------------------------------------------------------- */
-
-/* Answers to packets of strangers; no answer is longer than the packet that it answers. */
-
 #endif
