@@ -17,7 +17,7 @@ struct ripc_context;
 struct ripc_send;
 struct ripc_service;
 
-/* The part of a long message to a group that goes to one member. */
+/* The part of a long message to a group that is sent to one member. */
 struct delivery {
 	struct ripc_delivery public;
 	struct fanout *fanout;
@@ -63,10 +63,11 @@ bool ripc__fanouts_cancel(struct ripc_service *service, uint64_t cookie);
 void ripc__fanouts_orphan(struct ripc_service *service);
 void ripc__fanouts_free(struct ripc_context *ctx);
 
-/* Upcalls. The outgoing has ended; the application is done with the message. */
+/* Other rooms call these. The outgoing has ended. */
 void ripc__delivery_ended(struct outgoing *outgoing);
 /* The member has been silent about the message for a while. */
 void ripc__delivery_silent(const struct outgoing *outgoing);
+/* The application is done with the message. */
 void ripc__fanout_told(struct message *message);
 /* The application never receives the message: drops references that it would have got back. */
 void ripc__fanout_untold(struct message *message);
