@@ -62,11 +62,11 @@ struct noise_keys {
 	uint8_t initiator[32], responder[32]; /* each end encrypts with its own key */
 };
 
-/* 0, or -ENOMEM. box must outlive its users. */
+/* Opens a box, which must outlive its users. 0, or -ENOMEM. */
 int ripc__box_open(struct cipher_box *box, const struct ripc__crypto *ops);
 void ripc__box_close(struct cipher_box *box);
 
-/* responder: the responder's public static key; both ends know it. */
+/* Begins a handshake. responder: the responder's public static key, which both ends know. */
 int ripc__noise_begin(struct noise *noise, struct cipher_box *box, const struct iovec *prologue,
 		const uint8_t responder[32]);
 /*
@@ -83,7 +83,7 @@ int ripc__noise_write_second(struct noise *noise, const uint8_t ephemeral[32],
 		const uint8_t psk[32], const struct iovec *payload, uint8_t *out);
 int ripc__noise_read_second(struct noise *noise, const struct static_keys *own,
 		const uint8_t psk[32], const struct iovec *in, struct iovec *payload);
-/* After both messages. */
+/* Derives the keys, after both messages. */
 int ripc__noise_split(struct noise *noise, struct noise_keys *keys);
 void ripc__noise_wipe(struct noise *noise);
 

@@ -245,7 +245,7 @@ struct session *ripc__session_by(const struct seal *seal, uint32_t index);
 /* Ends a session; NULL: does nothing. */
 void ripc__session_end(struct seal *seal, struct session *session);
 void ripc__sessions_end(struct seal *seal, struct member *member);
-/* The session becomes the current one. The previous session still unseals. */
+/* The session becomes the current one. The one that was current before still unseals. */
 void ripc__session_use(struct seal *seal, struct session *session);
 /* A datagram came that this session sealed: if the session is next, it becomes current. */
 void ripc__session_confirm(struct sealed_net *net, struct session *session);
