@@ -77,7 +77,7 @@ struct slab {
 	size_t len, block_len;   /* bytes; the same for a big slab */
 	size_t shown_len;        /* bytes that had pages when the slab was first shown */
 	uint64_t share_id;       /* not 0: the slab may have been shown to other processes */
-	uint64_t reader, from;   /* the reader that may see it; the sender of all its bytes */
+	uint64_t reader, from;   /* the only reader; the sender of all bytes; or 0, or MANY */
 	uint32_t *pages;         /* for each chunk: the steps that have pages */
 	int fd;                  /* -1: none */
 	bool reused;             /* the block held another buffer before */
