@@ -24,7 +24,7 @@ struct wire_packet;
 
 /* A reply that came while its return buffers were still being closed. */
 struct parked {
-	const struct device *device; /* the device by which the reply came */
+	const struct device *device; /* the reply came by this one, which its keys are for */
 	uint32_t keys, len;
 	bool intact;
 	uint8_t bytes[];
