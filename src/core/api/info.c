@@ -90,7 +90,7 @@ static const char *broken(int error)
 	}
 }
 
-/* Why is a device of ours not used? peer: NULL if none is. */
+/* The reason why a device of ours is not used. peer: NULL if none is. */
 static const char *why_not(struct ripc_context *ctx, const struct peer *peer, uint32_t index,
 		const struct ripc__answer *answer)
 {
