@@ -122,7 +122,7 @@ static struct partner *call_taker(const struct call *call, uint64_t incarnation)
 
 /* ---- spare ------------------------------------------------------------------------------- */
 
-/* Memory for calls: a few are kept for the next ones, as with messages. */
+/* Memory for calls. Some freed calls are kept for the next ones, like messages. */
 
 #define SPARE_ITEMS  4u  /* calls with so many items are kept */
 #define SPARES       32u /* calls that are kept, at most */
