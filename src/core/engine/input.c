@@ -631,10 +631,10 @@ static RIPC__RARE struct partner *token_returned(struct ripc_context *ctx, struc
 }
 
 /*
- * A packet came from another address than that of a partner that has only claimed its ID. Does the
- * packet have another token, or query whether we know the partner that gave this token
- * (partner/claim.c)? A liar may have got the token from us, and given it to the true owner as its
- * own: then the packet is from that owner, and not from this partner.
+ * Is the packet, which came by another path than the partner's route, from somebody else? This can
+ * be if the partner has only claimed its ID, and the packet has another token, or queries whether
+ * we know the partner that gave this token (partner/claim.c). A liar may have got the token from
+ * us, and given it to the true owner of the ID as its own: then the owner has sent the packet.
  */
 static bool is_of_another(const struct partner *partner, const struct wire_packet *packet)
 {

@@ -230,8 +230,8 @@ void ripc__ports_leave(struct ripc_context *ctx)
  *
  * Design notes. A signal handler may call ripc_wake(), also if it interrupts a thread which has
  * the lock. Therefore ripc_wake() takes no lock. It counts the wake in the service, sets
- * loop.woken, and ends the reader's sleep, of whichever kind it is. The reader finds loop.woken
- * set, and ends the sleep of the waiters beside it that are meant (ripc__wake_ready()). A thread
+ * loop.woken, and ends the reader's sleep of any kind. The reader finds loop.woken set, and ends
+ * the sleep of those waiters beside it that wait in the service (ripc__wake_ready()). A thread
  * that sleeps beside has a reader, or has just become the reader. A reader that enters a port's own
  * wait first sets loop.waits_on, then reads loop.woken. ripc_wake() first sets loop.woken, then
  * reads loop.waits_on. So at least one of them sees the other. In ppoll() the kick stays readable
