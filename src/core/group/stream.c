@@ -7,7 +7,7 @@
  * A network may accept multicast and not deliver it, or stop delivering it. Therefore a member
  * counts as reached only while its answers (HEARD) show that the stream arrives. All others get
  * copies. A copy names its number in the stream: a member that has also heard that number drops the
- * copy. So no short is delivered twice, whichever end knows what at which moment.
+ * copy. So no short is delivered twice, even if the two ends know different states.
  *
  * After wait_us the stream is announced anew. After each announcement one short is multicast in any
  * case: the members' next answers must show this short, or a later one. There is no timer: a sender
