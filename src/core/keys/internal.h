@@ -222,10 +222,10 @@ struct member *ripc__sealed_member_of(const void *route);
 /* The last address token that the member gave us; 0: none is known. */
 uint64_t ripc__member_proof(const struct seal *seal, const struct member *member);
 void ripc__member_proof_keep(struct seal *seal, const struct member *member, uint64_t proof);
-/* A handshake with the member was refused. Was it lately? */
+/* Records that a handshake with the member was refused; checks whether that was lately. */
 void ripc__member_refuse(struct seal *seal, struct member *member, bool is_elsewhere);
 bool ripc__member_is_refused(const struct seal *seal, const struct member *member);
-/* A handshake with the member was not answered, though there is a session. Was it lately? */
+/* The same for a handshake that was not answered, though there is a session. */
 void ripc__member_unanswered(struct seal *seal, struct member *member);
 bool ripc__member_is_unanswered(const struct seal *seal, const struct member *member);
 /* A route leads to the member; a route does not lead there any more. */
@@ -301,8 +301,8 @@ bool ripc__grants_let_be(const struct seal *seal, const struct member *member, u
 bool ripc__grants_let_in(const struct seal *seal, const struct member *member, uint64_t from,
 		uint64_t to);
 /*
- * May the member be service to, and may we be service from and send to it? NULL: yes; else a text
- * that names the missing right.
+ * NULL: the member may be service to, and we may be service from and send to it. Else a text that
+ * names the missing right.
  */
 const char *ripc__grants_lack(const struct seal *seal, const struct member *member, uint64_t from,
 		uint64_t to);
