@@ -393,7 +393,7 @@ static int take_small(struct ripc__pool *pool, uint32_t class, struct place *pla
 	return 0;
 }
 
-/* Memory that was shown to its sender serves that sender again, as far as it is mapped there. */
+/* Can the slab, which was shown to its sender, serve that sender again for len bytes? */
 static bool is_shown_to(const struct slab *slab, uint64_t from, size_t len)
 {
 	return slab->share_id && from && slab->reader == from && slab->shown_len >= len;
