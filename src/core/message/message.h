@@ -81,7 +81,7 @@ void ripc__ends_remove(struct ends *ends, uint64_t cookie);
 bool ripc__ends_has(const struct ends *ends, uint64_t cookie);
 /* The COMPLETION or REPLY goes to ripc_receive_end() if it is awaited, else to ripc_receive(). */
 void ripc__end_report(struct ripc_service *service, struct message *message, bool is_awaited);
-/* Has the send or call with this cookie ended? NULL: no. The end stays where it is. */
+/* The end of the send or call with this cookie, which is not taken. NULL: no end has come yet. */
 struct message *ripc__ends_find(const struct ends *ends, uint64_t cookie);
 /* Takes an end that was found: the application owns it now. */
 void ripc__ends_take(struct ripc_service *service, struct message *message);
