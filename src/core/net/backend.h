@@ -235,9 +235,9 @@ struct ripc__backend {
 	/* The network as a whole. */
 	struct {
 		/*
-		 * Can the backend run here? Has no side effect. Writes one sentence into why (what
-		 * was found, or why not) and one into remedy ("" if none is needed). 0 or a
-		 * negative errno.
+		 * Checks whether the backend can run here, without side effects. Writes a sentence
+		 * into why (what was found, or why not), and one into remedy ("" if none is
+		 * needed). 0 or a negative errno.
 		 */
 		int (*probe)(const struct ripc__host *host, char why[256], char remedy[256]);
 		/* Takes the device and opens the port. May block briefly. Fills attr. */
@@ -530,8 +530,8 @@ struct ripc__source {
 	void (*unwatch)(void *source, uint64_t context);
 	bool (*look)(void *source);
 	/*
-	 * life: contexts with the same number, other than 0, can prove each other's end. ended: is
-	 * the end of this context proven?
+	 * life: contexts with the same number, other than 0, can prove each other's end. ended:
+	 * true if the end of this context is proven.
 	 */
 	uint64_t (*life)(void *source);
 	bool (*ended)(void *source, uint64_t context);
