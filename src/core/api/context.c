@@ -367,7 +367,7 @@ static uint64_t owner_proof(void *arg, uint64_t asker, const uint8_t host[16])
 	return ripc__proof(arg, asker, host, 0);
 }
 
-/* Fills in the devices that have an address now; if none has, the last known address. */
+/* Fills in the devices with an address. If none has one, the last device gets its former one. */
 static void fill_addresses(struct ripc_context *ctx, struct wire_record *record)
 {
 	uint32_t n = 0;

@@ -35,9 +35,9 @@
 #include "util/system/cancel.h"
 
 /*
- * A message that is still arriving at a service that has lost its ID has this long. The network was
- * cut when two services got the same ID, and the sender may be behind the cut. A sender without
- * response ends a message only after the peer timeout.
+ * Time for messages that are still arriving at a service that has lost its ID. Two services can get
+ * one ID while the network is cut, and the sender may be behind the cut. The silence of a sender
+ * ends its message only after the peer timeout.
  */
 #define YIELD_US 500000u
 
@@ -235,7 +235,7 @@ static void lent_memory_forget(struct ripc_service *service)
 		ripc__lent_free(list_entry(service->lent.next, struct lent, node));
 }
 
-/* Stores the time of closing, which shows partners what they sent in vain after it. */
+/* Stores the time of closing: messages that partners began later certainly did not arrive. */
 static void closed_remember(struct ripc_context *ctx, uint64_t incarnation)
 {
 	struct closed *closed = &ctx->services.closed[ctx->services.n_closed++ % CLOSED_MAX];
