@@ -88,7 +88,7 @@ static void answer(struct heard *heard)
 	ripc__partner_send(heard->partner, &packet);
 }
 
-/* Ignores multicast shorts of the stream until STREAM comes, and tells the sender. */
+/* Ignores multicast shorts of the stream until STREAM comes, and notifies the sender. */
 static void stop(struct heard *heard)
 {
 	if (!heard->given)
