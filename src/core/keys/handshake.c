@@ -28,7 +28,7 @@
 #define PROOF_US    20000u   /* address tokens cause at most one repetition in this time */
 #define HINTED_US   300000u  /* timeout after a hint that nobody listens */
 #define RECENT      65536u   /* datagrams that a quote may be behind */
-#define DOUBTS      5u       /* UNKNOWNs without proof until core probes: they have more bytes */
+#define DOUBTS      5u       /* UNKNOWNs without proof until core probes, with fewer bytes */
 
 static int mac_of(struct seal *seal, uint32_t secret, const struct iovec *in, uint8_t mac[32])
 {
