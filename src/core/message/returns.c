@@ -377,7 +377,7 @@ void ripc__permit_fenced(uint64_t cookie)
 
 /*
  * Does the rest of the message, which did not come with this packet, fit into the buffers that the
- * partner could write by this device? Other devices do not count: the checks may differ there.
+ * partner could write by this device? If another device alters nothing, core checks nothing there.
  */
 static bool fits(const struct partner *partner, const struct lent *lent,
 		const struct wire_packet *packet)
