@@ -91,7 +91,7 @@ def declared(text):
     while before != code:  # only what stands outside of braces
         before, code = code, re.sub(r'\{[^{}]*\}', ' ', code)
     names |= set(re.findall(r'\b(\w+)\s*\(', code))
-    names |= set(re.findall(r'^extern\b.*?(\w+)(?:\[\])?;', code, re.M))
+    names |= set(re.findall(r'^extern\b.*?(\w+)\s*(?:\[[^\]]*\])*;', code, re.M))
     return names | set(re.findall(r'^typedef\b.*?(\w+);', code, re.M))
 
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Calls from a layer to a layer above it: all there are. Every other call leads down, or stays in
- * its layer (docs/design.md, Layers). Each is called at once, before the change goes on.
+ * All calls from a layer to a layer above it. Every other call leads down, or stays in its layer
+ * (docs/design.md, Layers). Each is made at once, before the change goes on.
  */
 #ifndef RIPC_EVENTS_H
 #define RIPC_EVENTS_H
@@ -19,23 +19,23 @@ void ripc__peer_met(struct ripc_context *ctx, struct peer *peer);
 void ripc__peer_left(struct ripc_context *ctx, struct peer *peer);
 /*
  * keys/seal.c to engine/input.c: the directory of keys has changed, or a right has ended. A partner
- * whose key may not be its ID any more is lost when the next handshake has ended: until then it may
- * send nothing but replies.
+ * whose key may not use its ID any more is lost when the next handshake has ended. Until then it
+ * may send only replies.
  */
 void ripc__rights_changed(struct ripc_context *ctx);
 /*
- * keys/seal.c to engine/loop.c: a thread of its own reads the directory of keys again. In a context
- * that must have no threads the calling thread reads it here and now.
+ * keys/seal.c to engine/loop.c: a separate thread reads the directory of keys again. In a context
+ * that must have no threads, the calling thread reads the directory at once.
  */
 void ripc__reread_begin(struct ripc_context *ctx);
 /* partner/roam.c to engine/input.c: a handshake has ended. event: RIPC_EV_PEER, with keys. */
 void ripc__handshake_ended(struct ripc_context *ctx, struct device *device,
 		const struct ripc__event *event);
-/* partner/partner.c to engine/loop.c: the first partner came. A sleeper must wake to sweep. */
+/* partner/partner.c to engine/loop.c: there is a first partner. A sleeper must wake to sweep. */
 void ripc__wake_for_sweep(struct ripc_context *ctx);
 /*
- * partner/death.c to engine/loop.c: takes in all that has come by now. False: a reader sleeps in a
- * port, and is woken first.
+ * partner/death.c to engine/loop.c: takes in all datagrams that have come by now. False: a reader
+ * sleeps in a port, and must wake first.
  */
 bool ripc__ports_drain(struct ripc_context *ctx);
 /* group/heard.c to engine/wait.c: the device has a second descriptor to sleep on. */

@@ -35,10 +35,10 @@ struct ripc_lister;
 struct ripc_page;
 struct seal;
 
-#define CLOSED_MAX         64u    /* services of which we remember when they were closed */
+#define CLOSED_MAX         64u    /* closed services whose time of closing is remembered */
 #define QUEUE_MAX          4096u  /* messages in a service's queue */
 #define PROCESS_THIS       UINT32_MAX /* the kernel clears the word in a forked child */
-#define PROCESS_CLOSED     (UINT32_MAX - 1) /* the context is closed; the word of before is next */
+#define PROCESS_CLOSED     (UINT32_MAX - 1) /* the context is closed; the old word follows */
 #define SERVICES_KEPT      1024u  /* closed services whose memory is kept */
 
 struct ripc_service {
@@ -51,21 +51,21 @@ struct ripc_service {
 	uint32_t n_incoming;       /* being received */
 	uint64_t numbers;          /* all numbers up to this may have been used */
 	struct ripc__map partners; /* current partner by ID */
-	struct partner *recent;    /* the current partner that was looked for last, or NULL */
-	struct ripc_service *concerned; /* next of those that news of an ID concern */
-	struct askers *askers;	   /* partners that lent us return buffers (claim.c); or NULL */
+	struct partner *recent;    /* the current partner that was looked up last, or NULL */
+	struct ripc_service *concerned; /* next in a list of services that a notice concerns */
+	struct askers *askers;	   /* partners that lent us return buffers (partner/claim.c) */
 	struct list windows, lent;
 	uint64_t windows_posted;
-	struct list calls;         /* open ones */
+	struct list calls;         /* open calls */
 	uint32_t n_calls, n_watches;
-	struct list watches, watcher; /* watcher: ctx->calls.watching.services, if there are any */
+	struct list watches, watcher; /* watcher: ctx->calls.watching.services, if it has watches */
 	struct ripc__map watched;  /* the same by ID */
-	struct ripc__map groups;   /* that it has joined; the values are the service */
+	struct ripc__map groups;   /* the joined ones; each value is this service */
 	struct ripc__map streams;  /* struct stream by the group that it sends to */
 	struct message retry, conflict; /* built-in notices */
-	struct ripc__timer yielding; /* its ID is another's: what still comes has so long */
-	int event_fd;              /* for event loops (message/message.c); -1 until asked for */
-	bool event_set;            /* it is readable */
+	struct ripc__timer yielding; /* the ID is lost: time for messages that still arrive */
+	int event_fd;              /* for event loops (message/message.c); -1 until requested */
+	bool event_set;            /* event_fd is readable */
 	uint32_t n_takers;         /* calls that wait for a message */
 	bool draining, publishing, closing;
 	bool ended;                /* closed: calls in it return -ESHUTDOWN */
@@ -86,20 +86,20 @@ struct services {
 	uint32_t n_closed;
 	uint64_t closed_floor_us;  /* services neither open nor in the ring were closed by then */
 	struct list listers;       /* api/list.c */
-	struct ripc_lister *lister; /* for which the resolver looks; or NULL */
+	struct ripc_lister *lister; /* the resolver searches for this one; or NULL */
 };
 
-/* What a context has for itself alone. */
+/* A context's own state, which no room owns. */
 struct self {
 	uint8_t secret[16];
 	uint64_t counter;          /* of nonces */
 	_Atomic uint32_t *process; /* the process that opened it, or PROCESS_THIS: ripc__is_own() */
-	bool proves;               /* senders are proven: an authority grants their IDs */
+	bool proves;               /* IDs of senders are proven: an authority grants them */
 	char *strings[5], *options; /* of the configuration */
 	void *block;               /* the context's memory; NULL: not to be freed */
-	struct ripc_page *page;    /* for other processes (show/page.c); NULL: none has asked */
+	struct ripc_page *page;    /* for other processes (show/page.c); NULL: not requested yet */
 	int page_fd;
-	atomic_bool said_no_memory; /* the log was told that pool or system have no memory left */
+	atomic_bool said_no_memory; /* the lack of memory of pool or system was logged */
 };
 
 /* Each room has a struct of its own in here, which the room declares. */
@@ -123,11 +123,11 @@ struct ripc_context {
 	struct seal *seal;         /* keys (keys/sealed.h); NULL: the context has none */
 	struct log log;
 	struct self self;
-	/* The last, alone in a page of memory that others may be shown. */
+	/* Last, and alone in a page of memory, which may be shown to other processes. */
 	_Alignas(64) struct ripc_stats stats;
 };
 
-/* False in a forked child. */
+/* Does the context belong to this process? False in a forked child. */
 static inline bool ripc__is_own(const struct ripc_context *ctx)
 {
 	uint32_t process = atomic_load_explicit(ctx->self.process, memory_order_relaxed);
@@ -135,7 +135,7 @@ static inline bool ripc__is_own(const struct ripc_context *ctx)
 	return __builtin_expect(process == PROCESS_THIS, 1) || process == (uint32_t)getpid();
 }
 
-/* Is the context closed, by this process? Its memory is there while a message or buffer is. */
+/* Has this process closed the context? Its memory exists while a message or buffer does. */
 static inline bool ripc__is_closed(const struct ripc_context *ctx)
 {
 	uint32_t before;
@@ -146,7 +146,7 @@ static inline bool ripc__is_closed(const struct ripc_context *ctx)
 	return before == PROCESS_THIS || before == (uint32_t)getpid();
 }
 
-/* Why a call in a context that is not ours to use fails. */
+/* The error of a call in a context that is closed, or that belongs to another process. */
 static inline int ripc__refusal(const struct ripc_context *ctx)
 {
 	return ripc__is_closed(ctx) ? -ESHUTDOWN : -EOWNERDEAD;

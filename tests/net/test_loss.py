@@ -56,7 +56,7 @@ def shorts_that_are_too_long():
         serve(b)
         client = send(a, 1 << 20, '--shorts', 10)
         said = client.popen.stdout.read()
-        check(client.popen.wait() == 1 and 'no short' in said, said)
+        check(client.popen.wait() == 1 and 'too many bytes for a short message' in said, said)
 
 
 if __name__ == '__main__':

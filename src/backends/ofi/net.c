@@ -23,6 +23,8 @@
 
 #include "internal.h"
 #include "ripc/ripc.h"
+#include "util/buffers.h"
+#include "util/options.h"
 #include "util/system/thread.h"
 
 #define CLOSE_MS       500  /* after this the closing goes on alone */

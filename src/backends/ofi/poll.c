@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "ripc/ripc.h"
+#include "util/buffers.h"
 #include "util/system/cancel.h"
 
 #define STUCK_LOOK_US 2000 /* until waiting operations are tried again */

@@ -10,6 +10,7 @@
  * does.
  */
 #include "internal.h"
+#include "util/buffers.h"
 
 #include <errno.h>
 #include <string.h>

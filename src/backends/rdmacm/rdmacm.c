@@ -23,6 +23,7 @@
 
 #include "backends/options.h"
 #include "ripc/ripc.h"
+#include "util/options.h"
 #include "util/system/remedy.h"
 
 #define BACKLOG         128

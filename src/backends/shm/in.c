@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "internal.h"
+#include "util/buffers.h"
 #include "util/system/cancel.h"
 #include "util/system/locks.h"
 

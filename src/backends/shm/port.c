@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "internal.h"
+#include "util/buffers.h"
 #include "util/bytes.h"
 #include "util/rare.h"
 #include "util/system/cancel.h"

@@ -14,6 +14,7 @@
 
 #include "backends/options.h"
 #include "ripc/ripc.h"
+#include "util/options.h"
 
 #define QKEY_MASK       0x7fffffffu
 #define RXE_VENDOR      0xffffffu /* of linux/drivers/infiniband/sw/rxe/rxe_param.h */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Public calls: buffers of the pool, memory that is registered, and holders of what was given. */
+/* Public calls: buffers of the pool, registered memory, and holders of transferred buffers. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -26,7 +26,7 @@ static int pool_of(struct ripc_context *ctx, struct ripc__pool **pool)
 	return 0;
 }
 
-/* Also of a closed context, which stays as long as one of its buffers does. */
+/* The pool, also of a closed context, which stays as long as one of its buffers does. */
 static int pool_of_live(struct ripc_context *ctx, struct ripc__pool **pool)
 {
 	int error = pool_of(ctx, pool);
@@ -37,7 +37,7 @@ static int pool_of_live(struct ripc_context *ctx, struct ripc__pool **pool)
 	return 0;
 }
 
-/* What others held of ours may be free by now. True: some of it is. */
+/* Buffers that a partner or the network held may be free by now. True: some of them are. */
 static bool take_home(struct ripc_context *ctx)
 {
 	uint64_t held;
@@ -52,7 +52,7 @@ static bool take_home(struct ripc_context *ctx)
 	return held > 0;
 }
 
-/* Told once: a program that asks until there is some asks often. */
+/* Logs the lack of memory once: a program that retries until it gets some retries often. */
 static void say_no_memory(struct ripc_context *ctx, struct ripc__pool *pool, size_t len)
 {
 	struct ripc__pool_stats stats;
@@ -68,7 +68,7 @@ static void say_no_memory(struct ripc_context *ctx, struct ripc__pool *pool, siz
 		(unsigned long long)stats.used);
 }
 
-/* Also what is behind the first MiBs has its pages: to write there must not end the program. */
+/* Faults in the whole block, not only its first MiBs: a write there must not end the program. */
 static int alloc_whole(struct ripc__pool *pool, size_t len, void **buf)
 {
 	void *made;
@@ -182,7 +182,7 @@ static size_t count_held(struct ripc_context *ctx)
 	return n;
 }
 
-/* One entry per message. */
+/* Lists the holders, with one entry per message. */
 static int collect(struct ripc_context *ctx, struct ripc_holder **holders, size_t *n_out)
 {
 	size_t n = count_held(ctx), at = 0;
@@ -202,7 +202,7 @@ static int collect(struct ripc_context *ctx, struct ripc_holder **holders, size_
 	return 0;
 }
 
-/* Those of one incarnation become one; returns how many are left. */
+/* Merges entries of the same incarnation. Returns the number of entries that remain. */
 static size_t merge(struct ripc_holder *holders, size_t n)
 {
 	size_t last = 0;
@@ -249,12 +249,13 @@ int ripc_holders(struct ripc_context *ctx,
 /* ---- windows ----------------------------------------------------------------------------- */
 
 /*
- * Windows: posted by the application, and taken back. Which one a message gets is places.c's.
+ * Windows: posted by the application, and taken back. message/places.c selects the window for a
+ * message.
  *
  * Design notes. A window that a message has is not in the service's list: the message's place
- * names it. So a window is taken back in three steps: it is marked, and serves nobody any more;
- * messages that are on their way into it are refused, which brings it back into the list, at once
- * or when the last read into it has ended; then it is freed.
+ * names it. A window is taken back in three steps. First the window is marked, and no further
+ * message gets it. Then messages that are being received into it are refused. This brings the
+ * window back into the list, at once or when the last read into it has ended. Then it is freed.
  */
 
 int ripc_window_post(struct ripc_service *svc, const struct iovec *mem, uint64_t cookie)
@@ -285,7 +286,7 @@ struct cancelled {
 	bool any, waited;
 };
 
-/* Marks the windows of a message on its way that are meant. True: there are such. */
+/* Marks those windows of an incoming message that are to be taken back. True: it has some. */
 static bool mark_places(struct cancelled *of, const struct message *message)
 {
 	const struct ripc_buffer *places = message->public.places;
@@ -318,7 +319,7 @@ static struct incoming *marked_incoming(struct cancelled *of)
 	return NULL;
 }
 
-/* Given up, but the network may still be writing into their places. */
+/* Marks windows of messages that were given up, while the network may still write into them. */
 static bool marked_lingering(struct cancelled *of)
 {
 	bool any = false;
@@ -342,7 +343,7 @@ static void free_posted(struct cancelled *of)
 	list_for_each_safe(node, &of->svc->windows) {
 		struct window *window = list_entry(node, struct window, node);
 
-		/* After a wait there may be new ones with the same cookie. */
+		/* After a wait there may be new windows with the same cookie. */
 		if (window->cookie != of->cookie || (of->waited && !window->cancelled))
 			continue;
 		of->any = true;
@@ -363,14 +364,14 @@ int ripc_window_cancel(struct ripc_service *svc, uint64_t cookie)
 	ripc__service_get(svc);
 	while ((incoming = marked_incoming(&of)))
 		ripc__incoming_refuse(incoming, -ECANCELED, true);
-	/* Those that nobody writes to are freed before others can get them. */
+	/* Windows that nobody writes to are freed before another message can take them. */
 	free_posted(&of);
 	if (marked_lingering(&of)) {
 		ripc__wait(ctx, nobody_writes, &of, UINT64_MAX);
 		of.waited = true;
 		free_posted(&of);
 	}
-	if (svc->ended) /* and what was written into is the context's */
+	if (svc->ended) /* then the context owns the memory that is written into */
 		ripc__orphans_wait(ctx);
 	ripc__service_put(svc);
 	ripc__leave(ctx);

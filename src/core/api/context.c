@@ -50,12 +50,12 @@
 /* ---- config ------------------------------------------------------------------------------ */
 
 /*
- * A context's configuration: the caller's struct and what the environment says instead of it
- * (RIPC_BACKENDS and so on, RIPC_LOG). A word in it that nobody knows is refused: left alone it
- * would be a wish that is silently not heeded.
+ * A context's configuration: the caller's struct, and the variables of the environment that
+ * override it (RIPC_BACKENDS and so on, RIPC_LOG). Unknown words are refused, because a setting
+ * must not be ignored silently.
  */
 
-/* What RIPC_LOG=LEVEL asks for when the application has no log callback. */
+/* The log callback for RIPC_LOG=LEVEL when the application has none. */
 static void log_to_stderr(void *arg, int level, const char *text)
 {
 	static const char *const names[] = {"error", "warning", "info", "debug"};
@@ -65,7 +65,7 @@ static void log_to_stderr(void *arg, int level, const char *text)
 		dprintf(STDERR_FILENO, "ripc: %s: %s\n", names[level & 3], text);
 }
 
-/* What level RIPC_LOG names: -1 none, as it is not set; -EINVAL: nobody knows. */
+/* The level that RIPC_LOG names. -1: RIPC_LOG is not set; -EINVAL: no such level. */
 static int level_wanted(void)
 {
 	static const char *const names[] = {"error", "warn", "info", "debug"};
@@ -81,7 +81,8 @@ static int level_wanted(void)
 }
 
 /*
- * A user who asks for a level that does not exist is told so, as one who asks for errors would be.
+ * Sends the log to stderr as RIPC_LOG demands. If RIPC_LOG names no level, errors are logged: one
+ * of them reports the wrong name.
  */
 static void log_from_environment(struct ripc_config *cfg)
 {
@@ -316,13 +317,13 @@ static int config_check(struct ripc_context *ctx)
 
 /* ---- context ----------------------------------------------------------------------------- */
 
-#define STRANGERS_PER_SECOND 5000u /* answers to packets of nobody that we know */
+#define STRANGERS_PER_SECOND 5000u /* answers to packets of unknown senders */
 #define STRANGERS_AT_ONCE    1000u
 #define WORDS_PER_SECOND     1u
 #define WORDS_AT_ONCE        3u
-#define RECHECKS_PER_SECOND  5u    /* the resolver is asked again for claims */
+#define RECHECKS_PER_SECOND  5u    /* further queries of the resolver about identity claims */
 
-/* ---- what backends ask of us ------------------------------------------------------------- */
+/* ---- services for backends --------------------------------------------------------------- */
 
 static void host_log(void *arg, int level, const char *format, ...)
 {
@@ -354,7 +355,7 @@ static void host_spread(void *arg, const struct ripc__shared *shared)
 	ripc__pool_spread(((struct ripc_context *)arg)->pool, shared);
 }
 
-/* ---- what the resolver asks of us -------------------------------------------------------- */
+/* ---- services for the resolver ----------------------------------------------------------- */
 
 static uint64_t owner_random(void *arg)
 {
@@ -366,7 +367,7 @@ static uint64_t owner_proof(void *arg, uint64_t asker, const uint8_t host[16])
 	return ripc__proof(arg, asker, host, 0);
 }
 
-/* Devices that have an address now; if none has, the last one's of before. */
+/* Fills in the devices with an address. If none has one, the last device gets its former one. */
 static void fill_addresses(struct ripc_context *ctx, struct wire_record *record)
 {
 	uint32_t n = 0;
@@ -465,7 +466,7 @@ static bool owner_moved(void *arg, uint64_t id, uint64_t incarnation)
 
 		if (!partner || !partner->peer)
 			continue;
-		/* A notice of the same one comes from another address than is known. */
+		/* A notice of the same incarnation came from an address that is not known yet. */
 		if (partner->incarnation == incarnation) {
 			concerned |= ripc__follow(partner);
 			continue;
@@ -525,8 +526,8 @@ static int resolver_open(struct ripc_context *ctx)
 /* ---- open and close ---------------------------------------------------------------------- */
 
 /*
- * A page that the kernel clears in a forked child, so that the child knows itself. Where the
- * kernel does not, each call asks which process it is in.
+ * Maps a page that the kernel clears in a forked child: this shows the child that it is one. On
+ * kernels that cannot do this, each call compares process IDs.
  */
 static int process_open(struct ripc_context *ctx)
 {
@@ -729,7 +730,7 @@ static bool nothing_outgoing(void *arg)
 	return true;
 }
 
-/* Does no other call wait, or work without the lock, in the context? */
+/* Is this the only call that waits, or works without the lock, in the context? */
 static bool is_alone(void *arg)
 {
 	const struct ripc_context *ctx = arg;
@@ -752,7 +753,7 @@ static uint32_t list_len(const struct list *head)
 	return n;
 }
 
-/* What the application has that is no block of the pool: messages, and memory of partners. */
+/* Objects of the application that are no blocks of the pool: messages, and memory of partners. */
 static uint32_t n_held_beside(const struct ripc_context *ctx)
 {
 	uint32_t n = ripc__notices_held(ctx) + list_len(&ctx->calls.told) +
@@ -765,7 +766,7 @@ static uint32_t n_held_beside(const struct ripc_context *ctx)
 	return n;
 }
 
-/* From now on all calls fail with -ESHUTDOWN, but for those that free messages and buffers. */
+/* From now on all calls fail with -ESHUTDOWN, except those that free messages and buffers. */
 static void shut(struct ripc_context *ctx)
 {
 	uint32_t before = atomic_load_explicit(ctx->self.process, memory_order_relaxed);
@@ -791,9 +792,10 @@ static void context_ended(void *ctx)
 }
 
 /*
- * Ends all that can be seen from outside. The memory of messages and buffers that the application
- * has stays, with what is needed to free it (context_free()): the last one frees that, too. Such a
- * message may be freed by another thread meanwhile: so the lists of messages need the lock.
+ * Ends everything that can be seen from outside. Messages and buffers that the application still
+ * has stay valid, and so do the parts of the context that are needed to free them. The last one
+ * frees these parts, too (context_free()). Another thread may free such a message meanwhile:
+ * therefore the lists of messages need the lock.
  */
 static void context_end(struct ripc_context *ctx)
 {
@@ -921,7 +923,7 @@ static struct ripc_finding *probed_begin(struct probed *probed)
 	return &probed->finding;
 }
 
-/* -EINVAL: one of those that ripc_open() would open does not understand its configuration. */
+/* -EINVAL: a part that ripc_open() would open does not understand its configuration. */
 static int probe_all(struct ripc_context *ctx, struct probed *probed, size_t *n)
 {
 	int error = 0;
@@ -954,7 +956,7 @@ static struct probed *probed_alloc(const struct ripc_context *ctx)
 	return calloc(n, sizeof(struct probed));
 }
 
-/* Reports once nothing but memory is left of the probing. */
+/* Calls report after the probing has closed everything: only memory remains to be freed. */
 int ripc_probe(const struct ripc_config *cfg,
 		int (*report)(void *arg, const struct ripc_finding *finding), void *arg)
 {
@@ -992,8 +994,8 @@ int ripc_probe(const struct ripc_config *cfg,
  *
  * Design notes. A service's descriptor is an eventfd, and nothing else: any number of them fits
  * into one epoll, and none becomes readable for another's messages. The thread that queues the
- * first message writes to it: it is readable until the last message is taken. A call that waits for
- * the message itself, or finds it by its own look, costs no write.
+ * first message writes to the eventfd, which is readable until the last message is taken. A call
+ * that waits for the message itself, or finds it by polling, costs no write.
  */
 
 uint64_t ripc_id_from_name(const char *name)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Public calls: questions about services, paths and statistics. */
+/* Public calls: information about services, paths and statistics. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -28,9 +28,9 @@
 /* ---- others ------------------------------------------------------------------------------ */
 
 /*
- * Why a partner is reached by the network that it is reached by, in words: what is wrong with each
- * of the others, as far as one of the two ends has them; and of all, where there is no network that
- * both can use. Only looks; nobody is asked.
+ * Explains in words why a partner is reached by its network: what is wrong with each other network
+ * that at least one of the two ends has. If no network works for both ends, the text is about all
+ * of them. The functions only read state, and send nothing.
  */
 
 /* A text that grows until it is full. */
@@ -74,7 +74,7 @@ static const char *unreachable(int error)
 	}
 }
 
-/* Why has a way failed that was there? Of messages the same codes may say more. */
+/* Why an open way has failed. For a message the same code may mean more. */
 static const char *broken(int error)
 {
 	switch (error) {
@@ -90,7 +90,7 @@ static const char *broken(int error)
 	}
 }
 
-/* Why is a device of ours not used? peer: NULL if none is. */
+/* The reason why a device of ours is not used. peer: NULL if none is. */
 static const char *why_not(struct ripc_context *ctx, const struct peer *peer, uint32_t index,
 		const struct ripc__answer *answer)
 {
@@ -127,7 +127,7 @@ static void add_device(struct text *text, struct ripc_context *ctx, const struct
 	}
 }
 
-/* A backend that only the partner has. */
+/* Adds a sentence about a backend that only the partner has. */
 static void add_foreign(struct text *text, struct ripc_context *ctx, uint8_t id)
 {
 	char name[16];
@@ -154,7 +154,7 @@ static bool is_ours(const struct ripc_context *ctx, uint8_t id)
 	return false;
 }
 
-/* All but the one in use, if there is one. */
+/* Adds sentences about all backends except the one in use. */
 static void add_all(struct text *text, struct ripc_context *ctx, const struct peer *peer,
 		const struct ripc__answer *answer)
 {
@@ -192,7 +192,7 @@ static void path_none(struct ripc_context *ctx, uint64_t id, struct ripc_path *p
 
 /* ---- info -------------------------------------------------------------------------------- */
 
-#define AWAIT_US 20000u /* until who has an ID is asked once more */
+#define AWAIT_US 20000u /* until the owner of an ID is queried once more */
 #define LATE_US  100000u /* a lookup goes on after the deadline of the call that waits for it */
 
 struct lookup {
@@ -201,7 +201,7 @@ struct lookup {
 	int status;
 };
 
-/* Is a member of the group known that is none of our own services? */
+/* 0: a member of the group is known that is not a service of this context. */
 static int group_status(struct ripc_context *ctx, uint64_t group)
 {
 	struct gathering *gathering;
@@ -229,7 +229,7 @@ static bool looked_up(void *arg)
 	}
 	lookup->status = ripc__resolver_lookup(lookup->ctx->resolver, lookup->id,
 		lookup->ctx->now_us, &answer);
-	/* It outlives the call, which takes its word at the deadline. */
+	/* The lookup outlives the call: at the deadline the call takes what is known then. */
 	ripc__resolver_wanted(lookup->ctx->resolver, lookup->id, lookup->deadline_us + LATE_US);
 	return lookup->status != -EINPROGRESS;
 }
@@ -246,7 +246,7 @@ int ripc_resolve(struct ripc_context *ctx, uint64_t id, int timeout_ms)
 	if (error)
 		return error;
 	error = ripc__thread_start(ctx);
-	/* What has come before this call counts, also when what is remembered is enough. */
+	/* Answers that came before this call count, also when the cache has one already. */
 	ripc__resolver_step(ctx->resolver, ctx->now_us);
 	ripc__resolver_claimed(ctx->resolver, id);
 	lookup.deadline_us = ripc__deadline(ctx, timeout_ms);
@@ -263,7 +263,7 @@ static bool never(void *arg)
 	return false;
 }
 
-/* Asks once: 0, or why not; a little later once more may help if that is -ENOENT. */
+/* Queries the owner once, and after -ENOENT waits until the next query makes sense. */
 static int await_once(struct lookup *lookup)
 {
 	struct ripc_context *ctx = lookup->ctx;
@@ -381,7 +381,7 @@ static int ping_once(struct ripc_service *svc, uint64_t to, struct ping *ping)
 	return 0;
 }
 
-/* Nothing came back in time. Has it been refused? */
+/* The error of a ping without a response in time: -ETIMEDOUT, or why the ping was refused. */
 static int too_late(struct ripc_service *svc, uint64_t to)
 {
 	const struct partner *partner = ripc__map_get(&svc->partners, to);
@@ -390,7 +390,7 @@ static int too_late(struct ripc_service *svc, uint64_t to)
 		partner->refuses ? -EACCES : -ETIMEDOUT;
 }
 
-/* Asks every 100 ms, and first every 10 ms, until there is an answer. */
+/* Sends a ping every 100 ms, at first every 10 ms, until there is a response. */
 static int ping_loop(struct ripc_service *svc, uint64_t to, uint64_t deadline_us, struct ping *ping)
 {
 	struct ripc_context *ctx = svc->ctx;

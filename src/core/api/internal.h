@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of core/api share: no other room includes this. */
+/* Declarations that the files of core/api share. No other room includes them. */
 #ifndef RIPC_API_INTERNAL_H
 #define RIPC_API_INTERNAL_H
 
@@ -10,26 +10,18 @@
 
 struct ripc_context;
 
-/* ---- config ------------------------------------------------------------------------------ */
-
-/* A context's configuration: what the caller and the environment say, taken and checked. */
-
 /* ---- list -------------------------------------------------------------------------------- */
 
 /* Listing services. */
 
-/* The context is being closed: frees listers that are open, and what is left of walks. */
+/* The context is being closed: frees open listers, and the remains of walks. */
 void ripc__listers_free(struct ripc_context *ctx);
-
-/* ---- others ------------------------------------------------------------------------------ */
-
-/* Why a partner is not reached by other networks. */
 
 /* ---- service ----------------------------------------------------------------------------- */
 
 /* Services: registration, draining, the end. */
 
-/* Another registration keeps its ID: it drains, as its owner is told. */
+/* Another registration keeps the service's ID: the service drains, and its owner is notified. */
 void ripc__service_yield(struct ripc_service *service);
 int ripc__service_drain(struct ripc_service *service, int timeout_ms);
 /* Calls that use the service afterwards find it closing (those that wait in it), or ended. */

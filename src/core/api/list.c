@@ -3,11 +3,11 @@
  * Public calls: listing services. The resolver finds them (resolve/list.c). A lister keeps them
  * until the application takes them.
  *
- * Design notes. ripc_list() is a loop around a lister. While its callback runs, the call has
- * nothing but memory of the context, and the callback perhaps never returns: an exception or
- * longjmp() can pass the call's frame. Such a walk is known by its thread, which lists again, or by
- * its deadline. The next lister then ends its search. Its struct stays until the context is closed,
- * as the callback may return all the same.
+ * Design notes. ripc_list() is a loop around a lister (a walk). While its callback runs, the call
+ * holds only memory of the context. The callback may never return: an exception or longjmp() can
+ * pass the call's frame. Two signs show this: the walk's thread lists again, or the walk's deadline
+ * is over. The next lister then ends the search of the walk. The struct of the walk stays until the
+ * context is closed, because the callback may return all the same.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -32,16 +32,16 @@
 struct ripc_lister {
 	struct list node;           /* ctx->services.listers */
 	struct ripc_context *ctx;
-	struct ripc_listing *found; /* from first on: not taken yet */
+	struct ripc_listing *found; /* entries from "first" on are not taken yet */
 	uint32_t first, n, room;
 	uint32_t n_taking;          /* calls that wait in it, or take from it */
-	bool lost;                  /* there was no memory for some */
-	bool walks;                 /* of ripc_list(), by this thread, until then */
+	bool lost;                  /* some services were lost, for lack of memory */
+	bool walks;                 /* of ripc_list(): its thread and deadline follow */
 	pthread_t walker;
 	uint64_t until_us;
 };
 
-/* ---- what is found ----------------------------------------------------------------------- */
+/* ---- found services ---------------------------------------------------------------------- */
 
 static struct ripc_listing *room_get(struct ripc_lister *lister)
 {
@@ -104,7 +104,7 @@ static bool has_news(void *arg)
 	return lister->first < lister->n || lister->lost;
 }
 
-/* Moves found services into list. -ENOMEM: some were lost, and no others are left. */
+/* Moves found services into list. -ENOMEM: some were lost, and list got the others before. */
 static int hand_over(struct ripc_lister *lister, struct ripc_listing *list, uint32_t max,
 		size_t entry_size)
 {
@@ -121,7 +121,7 @@ static int hand_over(struct ripc_lister *lister, struct ripc_listing *list, uint
 	return -ENOMEM;
 }
 
-/* With the lock. Returns how many entries it has filled, 0 at the deadline; or -EINTR, -ENOMEM. */
+/* Needs the lock. Returns the number of filled entries, 0 at the deadline; or -EINTR, -ENOMEM. */
 static int take(struct ripc_lister *lister, uint64_t deadline_us, struct ripc_listing *list,
 		uint32_t max, size_t entry_size)
 {

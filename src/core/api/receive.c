@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages that the application takes from a service's queue, and gives back. */
+/* Public calls: messages that the application takes from a service's queue, and frees. */
 #include <errno.h>
 
 #include "core/engine/wait.h"
@@ -20,7 +20,7 @@ static int take(struct ripc_service *service, int timeout_ms, struct message **m
 {
 	struct ripc_context *ctx = service->ctx;
 
-	/* Also where there is always something, so that it would never wait. */
+	/* A wake also ends a call that never waits, because messages are always queued. */
 	if (ripc__wake_pending(&service->wakes) && timeout_ms && ripc__wake_take(&service->wakes))
 		return -EINTR;
 	if (list_empty(&service->queue)) {
@@ -73,7 +73,7 @@ struct awaited {
 	uint64_t cookie;
 };
 
-/* Also when no end can be taken any more: a service that has ended is closing for ever. */
+/* Has the end come? True, too, if none can come any more: an ended service stays "closing". */
 static bool has_ended(void *arg)
 {
 	const struct awaited *awaited = arg;
@@ -92,7 +92,7 @@ static int take_end(struct awaited *awaited, int timeout_ms, struct message **me
 	ripc__service_get(service);
 	ready = ripc__wait_or_end(ctx, NULL, has_ended, awaited, ripc__deadline(ctx, timeout_ms));
 	if (ready > 0 && service->closing) {
-		ripc__orphans_wait(ctx); /* the memory that was sent is the caller's again */
+		ripc__orphans_wait(ctx); /* then the caller owns the memory that it sent */
 		ready = -ESHUTDOWN;
 	}
 	ripc__service_put(service);
@@ -129,8 +129,9 @@ int ripc_receive_end(struct ripc_service *svc, uint64_t cookie, int timeout_ms,
 }
 
 /*
- * Frees what is no block of the pool, or shows memory of others. When the context was closed, each
- * message that is no block was counted as a holder of the pool (api/context.c).
+ * Frees a message that is no block of the pool, or that shows memory of other processes. When the
+ * context was closed, each message that is no block was counted as a holder of the pool
+ * (api/context.c).
  */
 static void free_any(struct message *message)
 {
@@ -146,8 +147,9 @@ static void free_any(struct message *message)
 }
 
 /*
- * The pool has a lock of its own; what is kept for the next short is under ours. If the context is
- * closed, or another thread closes it meanwhile, it may be gone with the message's block.
+ * Frees a message with the context's lock: the pool has a lock of its own, but messages that are
+ * kept for the next short need ours. If the context is closed, or another thread closes it
+ * meanwhile, the context may be gone with the message's block.
  */
 static RIPC__RARE void free_locked(struct message *message)
 {

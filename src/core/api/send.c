@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Public calls: sending, and cancelling what was sent. */
+/* Public calls: sending, and cancelling of sends. */
 #include <errno.h>
 #include <stddef.h>
 
@@ -26,9 +26,9 @@
 #include "util/list.h"
 #include "util/rare.h"
 
-#define WAIT_AGAIN_US 20000u /* until a send that found nobody is begun anew (RIPC_WAIT) */
+#define WAIT_AGAIN_US 20000u /* until a send to an ID without owner is retried (RIPC_WAIT) */
 
-/* To a group, or to nobody. */
+/* Sends a short to a group, or rejects ID 0. */
 static RIPC__RARE int group_short(struct ripc_service *svc, uint64_t to,
 		const struct iovec *items, uint32_t n_items)
 {
@@ -74,8 +74,10 @@ static int outgoing_wait(struct ripc_context *ctx, struct outgoing *outgoing,
 {
 	int status;
 
-	/* The deadline is a timer, which ends it: so this wait needs none, but has one tick more
-	 * so that a stopped clock of another thread cannot hold it. */
+	/*
+	 * A timer ends the send at its deadline. The wait itself ends a tick later, in case the
+	 * thread that runs the timer has stopped.
+	 */
 	ripc__wait(ctx, outgoing_ended, outgoing, outgoing->deadline_us + TICK_US);
 	if (outgoing->state != OUT_ENDED)
 		ripc__outgoing_expire(outgoing);
@@ -128,7 +130,7 @@ static int long_send(struct ripc_service *svc, const struct ripc_send *request,
 		ripc__lent_free(list_entry(lent, struct lent, node));
 	if (error)
 		return error;
-	/* Without the lock for a while: the service may be closed and freed then. */
+	/* This drops the lock for a while: the service may be closed and freed meanwhile. */
 	if (outgoing->opened)
 		ripc__sum_follows(outgoing);
 	else
@@ -143,7 +145,7 @@ static bool is_closing(void *arg)
 	return service->closing;
 }
 
-/* Begins anew while nobody has the ID (RIPC_WAIT), until the deadline. */
+/* Retries while nobody has the ID (RIPC_WAIT), until the deadline. */
 static int long_send_patient(struct ripc_service *svc, const struct ripc_send *request,
 		uint32_t *outcome)
 {
@@ -183,7 +185,7 @@ static int long_send_awaited(struct ripc_service *svc, const struct ripc_send *r
 	return error;
 }
 
-/* Some things go only to a group, and others only to a single service. */
+/* Do the flags fit the receiver? Some are for groups only, others for single services only. */
 static bool may_go_to(const struct ripc_send *request)
 {
 	if (!wire_is_group(request->to))
@@ -192,7 +194,7 @@ static bool may_go_to(const struct ripc_send *request)
 		!request->to_incarnation && !request->to_handle;
 }
 
-/* Fills *request with what can be read of *send, also when it fails. */
+/* Fills *request with the readable part of *send, also when the check fails. */
 static int check_send(struct ripc_service *svc, const struct ripc_send *send,
 		struct ripc_send *request)
 {
@@ -212,7 +214,7 @@ static int check_send(struct ripc_service *svc, const struct ripc_send *send,
 	if (request->flags & RIPC_WAIT && (request->flags & RIPC_NOWAIT ||
 			request->to_incarnation))
 		return -EINVAL;
-	/* By handle a message overtakes what waits for the ID, and has nobody to wait for. */
+	/* A message to a handle overtakes messages that wait for the ID, and never waits itself. */
 	if (request->to_handle && request->flags & (RIPC_ORDERED | RIPC_WAIT))
 		return -EINVAL;
 	if (request->flags & RIPC_AWAITED && !(request->flags & RIPC_NOWAIT))
@@ -220,7 +222,7 @@ static int check_send(struct ripc_service *svc, const struct ripc_send *send,
 	return may_go_to(request) ? 0 : -EINVAL;
 }
 
-/* The sender's ID, where a handle alone says to whom the message goes. */
+/* If the receiver is named by a handle alone, fills in the receiver's ID. */
 static int address(const struct ripc_service *svc, struct ripc_send *request)
 {
 	const struct partner *sender;
@@ -289,7 +291,7 @@ static bool was_taken_back(const struct lent *lent, const struct cancelled *of)
 	return lent->cancelled && lent->cookie == of->cookie;
 }
 
-/* Nothing that was taken back is still being written to. */
+/* Is the network done with all memory that was taken back? */
 static bool cancelled_are_idle(void *arg)
 {
 	const struct cancelled *of = arg;
@@ -360,7 +362,7 @@ int ripc_cancel(struct ripc_service *svc, uint64_t cookie)
 	any = ripc__calls_cancel(svc, cookie);
 	any = ripc__fanouts_cancel(svc, cookie) || any;
 	any = cancel_lent(svc, cookie) || any || outgoing_with(svc, cookie, true);
-	/* Cancelling one can end it at once, and so free its partner's others: look anew. */
+	/* A message that is cancelled may end at once, and free others of its partner: restart. */
 	while ((outgoing = outgoing_with(svc, cookie, false))) {
 		ripc__outgoing_cancel(outgoing, -ECANCELED);
 		any = true;
@@ -376,7 +378,7 @@ int ripc_cancel(struct ripc_service *svc, uint64_t cookie)
 
 #define KNOWN (RIPC_IDEMPOTENT | RIPC_GIVE)
 
-/* Copies what the caller's struct has. */
+/* Copies and checks the caller's struct. */
 static int check_call(struct ripc_service *svc, const struct ripc_request *call,
 		uint32_t known, struct ripc_request *request)
 {
@@ -409,7 +411,7 @@ static int call_wait(struct ripc_context *ctx, struct call *call, struct ripc_ms
 	if (call->outgoing)
 		ripc__sum_follows(call->outgoing);
 	ripc__wait(ctx, call_ended, call, UINT64_MAX);
-	if (!call->service) /* closed: what was written into is the context's */
+	if (!call->service) /* closed: the context owns the memory that is written into */
 		ripc__orphans_wait(ctx);
 	status = call->status;
 	*asked = call->asked;
@@ -444,7 +446,7 @@ int ripc_call(struct ripc_service *svc, const struct ripc_request *call, struct 
 	return error;
 }
 
-/* The awaited end was added, if there is one. */
+/* Begins the call. The caller has added the awaited end, if there is one. */
 static int call_begin(struct ripc_service *svc, const struct ripc_request *request)
 {
 	struct call *open;

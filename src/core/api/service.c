@@ -35,8 +35,9 @@
 #include "util/system/cancel.h"
 
 /*
- * A message that is still arriving at a service that has lost its ID has this long. Its sender may
- * be behind the cut that made two holders, and silence ends a message only after the peer timeout.
+ * Time for messages that are still arriving at a service that has lost its ID. Two services can get
+ * one ID while the network is cut, and the sender may be behind the cut. The silence of a sender
+ * ends its message only after the peer timeout.
  */
 #define YIELD_US 500000u
 
@@ -49,7 +50,7 @@ static void builtin_init(struct ripc_service *service, struct message *message)
 	list_init(&message->node);
 }
 
-/* Ends what partners of this service are sending to it. */
+/* Refuses messages that are arriving at this service. */
 static void refuse_incoming(struct ripc_service *service, int status)
 {
 	list_for_each(node, &service->ctx->partners.all) {
@@ -61,7 +62,7 @@ static void refuse_incoming(struct ripc_service *service, int status)
 	}
 }
 
-/* The senders then find who keeps the ID. */
+/* Ends the grace period: senders then find the service that keeps the ID. */
 static void yield_fire(void *owner, struct ripc__timer *timer)
 {
 	struct ripc_service *service = list_entry(timer, struct ripc_service, yielding);
@@ -100,7 +101,7 @@ static struct ripc_service *service_alloc(struct ripc_context *ctx, uint64_t id)
 	return service;
 }
 
-/* A random number that nobody can predict: private IDs, which are no group's, and incarnations. */
+/* Draws an unpredictable number for a private ID (never a group's), or for an incarnation. */
 static int draw(struct ripc_context *ctx, uint64_t *number)
 {
 	int error = 0;
@@ -182,7 +183,7 @@ static int service_finish(struct ripc_service *service)
 		return error;
 	}
 	if (ripc__resolver_lookup(ctx->resolver, service->id, ctx->now_us, &answer) == 0)
-		ripc__partner_resolved(ctx, service->id, 0, answer); /* who waits for it here */
+		ripc__partner_resolved(ctx, service->id, 0, answer); /* senders waiting here */
 	return 0;
 }
 
@@ -190,7 +191,7 @@ void ripc__service_yield(struct ripc_service *service)
 {
 	struct ripc_context *ctx = service->ctx;
 
-	/* One rule for both: a holder that is told to yield gets nothing new. */
+	/* A service that must yield its ID gets no new messages, and is in no group. */
 	ripc__groups_leave(service);
 	service->draining = true;
 	ripc__service_notice(service, &service->conflict, -EADDRINUSE);
@@ -234,7 +235,7 @@ static void lent_memory_forget(struct ripc_service *service)
 		ripc__lent_free(list_entry(service->lent.next, struct lent, node));
 }
 
-/* When it was closed tells its partners which of their sends certainly did not reach it. */
+/* Stores the time of closing: messages that partners began later certainly did not arrive. */
 static void closed_remember(struct ripc_context *ctx, uint64_t incarnation)
 {
 	struct closed *closed = &ctx->services.closed[ctx->services.n_closed++ % CLOSED_MAX];
@@ -244,15 +245,16 @@ static void closed_remember(struct ripc_context *ctx, uint64_t incarnation)
 	*closed = (struct closed){incarnation, ctx->now_us};
 }
 
-/* Is it used by a call that waits in it, or by a notice that the application has? */
+/* Is the service used by a call that waits in it, or by a notice that the application has? */
 static bool is_in_use(const struct ripc_service *service)
 {
 	return service->n_waiting || service->retry.queued || service->conflict.queued;
 }
 
 /*
- * Another thread may be about to call, as one that handles messages and does not wait at the
- * moment: so the memory of the last services that were closed is kept, to tell that they are.
+ * Keeps the memory of the last services that were closed. Another thread may be about to call, for
+ * example one that handles a message at the moment: its call then reports that the service is
+ * closed.
  */
 static void ended_keep(struct ripc_service *service)
 {
@@ -319,7 +321,7 @@ void ripc__service_end(struct ripc_service *service)
 	ripc__readings_orphan(service);
 	ripc__permits_orphan(service);
 	ripc__fanouts_orphan(service);
-	queue_end(service); /* also what their ends have added */
+	queue_end(service); /* also the messages that the ends above have queued */
 	lent_memory_forget(service);
 	ripc__timer_dismiss(ctx, &service->yielding);
 	ripc__map_remove(&ctx->services.by_id, service->id);
@@ -371,18 +373,18 @@ void ripc__orphans_wait(struct ripc_context *ctx)
 /* ---- services ---------------------------------------------------------------------------- */
 
 /*
- * Opening services, one or many. To ask whether somebody else has an ID takes some 60 ms of
- * waiting, so many are asked about at once, as many as the network bears.
+ * Opening services, one or many. A query for another owner of an ID takes some 60 ms of waiting.
+ * Therefore many IDs are queried at once: as many as the network can take.
  */
 
-#define AT_ONCE     1024u     /* 20 ms apart, each asks with 1,100 bytes: 56 MB/s at most */
+#define AT_ONCE     1024u     /* each queries every 20 ms with 1,100 bytes: 56 MB/s at most */
 #define PATIENCE_US 10000000u
 
-/* Services of which some are still being registered; NULL: could not begin. */
+/* Services that are being registered; NULL: the registration could not begin. */
 struct opening {
 	struct ripc_service **services;
-	size_t n, settled; /* begun; the first so many have an answer */
-	size_t wanted;     /* so many are to be settled */
+	size_t n, settled; /* begun; the first "settled" ones have a result */
+	size_t wanted;     /* number of services to be settled */
 };
 
 static bool are_settled(void *arg)
@@ -399,7 +401,7 @@ static bool are_settled(void *arg)
 	return opening->settled >= opening->wanted;
 }
 
-/* Begins all of them, at most AT_ONCE at once, and waits for their ends. Returns the last error. */
+/* Registers all services, AT_ONCE at a time, and waits for the results. Returns the last error. */
 static int begin_all(struct ripc_context *ctx, const uint64_t *ids, size_t n,
 		struct ripc_service **services)
 {
@@ -418,7 +420,7 @@ static int begin_all(struct ripc_context *ctx, const uint64_t *ids, size_t n,
 	return error;
 }
 
-/* Returns how many were registered, or, if none was, the last error. */
+/* Returns the number of registered services; if none was registered, the last error. */
 static int open_all(struct ripc_context *ctx, const uint64_t *ids, size_t n,
 		struct ripc_service **services)
 {

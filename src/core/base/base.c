@@ -53,7 +53,7 @@ int ripc__sum_items(const struct iovec *items, uint32_t n_items, uint64_t *total
 
 /* ---- structs that grow ------------------------------------------------------------------- */
 
-#define STRUCT_MAX 4096 /* longer structs are refused unread: their size is no size */
+#define STRUCT_MAX 4096 /* longer structs are refused unread: the field is not a size */
 
 int ripc__struct_take(void *own, size_t known, const void *given, size_t first)
 {
@@ -90,7 +90,7 @@ void ripc__struct_fill(void *given, size_t size, const void *own, size_t known)
 
 /* ---- proof ------------------------------------------------------------------------------- */
 
-/* Address proofs: a hash of who asked from where and when, under the context's secret. */
+/* Address tokens: hashes of asker, host and time, under the context's secret. */
 
 uint64_t ripc__proof(struct ripc_context *ctx, uint64_t asker, const uint8_t host[16],
 		uint64_t age)

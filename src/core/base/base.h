@@ -32,7 +32,7 @@ void ripc__timer_dismiss(struct ripc_context *ctx, struct ripc__timer *timer);
  *           own has all the others
  */
 int ripc__struct_take(void *own, size_t known, const void *given, size_t first);
-/* Whether the library can fill a struct of this size. -EINVAL: not even its size fits, -E2BIG. */
+/* Checks the size of a struct to fill. -EINVAL: not even the size itself fits; -E2BIG. */
 int ripc__struct_check(size_t size);
 /* Fills a struct of this size from own. Fields that the library does not know become 0. */
 void ripc__struct_fill(void *given, size_t size, const void *own, size_t known);
@@ -43,9 +43,9 @@ void ripc__struct_fill(void *given, size_t size, const void *own, size_t known);
 
 struct log {
 	struct ripc__mutex lock; /* threads log with and without the context's lock */
-	struct said *last;       /* a ring; NULL: nothing was said, or there was no memory */
-	uint64_t n_said, n_taken; /* n_taken: with those that were lost */
-	uint64_t n_lost;         /* since the last one that was taken */
+	struct said *last;       /* a ring; NULL: no message yet, or no memory */
+	uint64_t n_said, n_taken; /* n_taken: including lost messages */
+	uint64_t n_lost;         /* messages lost since one was last taken */
 };
 
 void ripc__log(struct ripc_context *ctx, int level, const char *format, ...)
@@ -55,9 +55,10 @@ void ripc__log_free(struct ripc_context *ctx);
 
 /* ---- proof ------------------------------------------------------------------------------- */
 
-/* Address proofs: an asker lives at its address (docs/protocol.md, First contact and proof). */
+/* Address tokens, which prove that an asker receives at its address (docs/protocol.md, First
+ * contact and proof). */
 
-#define PROOF_PERIOD_US    8000000u   /* address proofs hold for one to two of these */
+#define PROOF_PERIOD_US    8000000u   /* an address token is valid for one to two periods */
 
 uint64_t ripc__proof(struct ripc_context *ctx, uint64_t asker, const uint8_t host[16],
 		uint64_t age);

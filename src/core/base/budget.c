@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Buckets and budgets: what outsiders can make us do, in all and each of them.
+ * Buckets and budgets: limits on the work that outsiders can cause, all together and each host.
  */
 #include "budget.h"
 #include "util/hash/siphash.h"

@@ -14,7 +14,7 @@
 
 struct bucket {
 	uint64_t filled_us;
-	int64_t tokens; /* below 0: more was taken than the bucket had */
+	int64_t tokens; /* below 0: more tokens were taken than the bucket had */
 	uint32_t per_second, most;
 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Errors by name, and in words: what a code means when this library returns it, and what to do
- * about it. A code that stands for several causes names all of them; where the cause is known, as
- * of a path, its owner has words of its own (info.c).
+ * Errors by name, and in words: the meaning of a code that this library returns, and the remedy.
+ * The text of a code with several causes names all of them. Code that knows the cause has texts of
+ * its own (api/info.c, for paths).
  */
 #include <errno.h>
 #include <limits.h>
@@ -98,7 +98,7 @@ const char *ripc_strerror(int error)
 		if (sentences[i].code == positive)
 			return sentences[i].text;
 	}
-	/* Of errors that there are, the text is static in every C library. */
+	/* The text of an error that exists is static in every C library. */
 	text = positive > 0 && positive <= SYSTEM_MAX && positive != 41 && positive != 58 ?
 		strerror(positive) : NULL;
 	return text ? text : "unknown error";

@@ -65,7 +65,7 @@ void ripc__log_free(struct ripc_context *ctx)
 	free(ctx->log.last);
 }
 
-/* False: there is none. */
+/* Takes the oldest message of the ring. False: the ring is empty. */
 static bool take(struct log *log, struct ripc_log_message *message)
 {
 	const struct said *said;

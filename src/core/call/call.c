@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Calls: a question, its answer, and what is told where none comes (docs/protocol.md, Calls).
+ * Calls: a request, and its reply or failure (docs/protocol.md, Calls).
  *
- * Design notes. A question is a long message, so that its sender learns what became of it; one that
- * may be carried out more than once goes as a short first, where it fits, and as a long message
- * under the same ID when no answer has come in time. A question that was certainly not delivered
- * is asked again until its deadline. One of which this is not known ends, unless it may be carried
- * out more than once. While an answer is waited for, its partner is asked now and then whether it
- * is there, so that its end is noticed. Each attempt lends the return buffers under an ID of its
- * own: what comes late for an earlier one finds nothing.
+ * Design notes. A request is sent as a long message, because its sender must learn the outcome. An
+ * idempotent request is sent as a short first, if it fits. If no reply comes in time, the request
+ * is sent as a long message with the same ID. A request that was certainly not delivered is sent
+ * again until its deadline. If the outcome is unknown, the call ends, unless the request is
+ * idempotent. While a call waits for the reply, it probes the partner now and then, to notice the
+ * partner's end. Each attempt lends the return buffers under an ID of its own: a late reply to an
+ * earlier attempt finds no buffers.
  *
- * The caller gets its memory back with the end: what the network may still use is waited for first.
+ * The caller gets its memory back when the call ends. Therefore the call ends only when the network
+ * is done with that memory.
  *
- * A request that is given (RIPC_GIVE) may be sent several times: each attempt has references of its
- * own, and those of the application stay with the call until its end. Then they are dropped, unless
- * no attempt was delivered, or may have been.
+ * A request that is transferred (RIPC_GIVE) may be sent several times. Each attempt has references
+ * of its own, and the application's references stay with the call until its end. Then the call
+ * drops them if an attempt was delivered, or may have been. Otherwise the application still has
+ * them.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -45,8 +47,8 @@
 /* ---- ident ------------------------------------------------------------------------------- */
 
 /*
- * The IDs of open calls. An ID is the number of a slot and bits of chance, as a token is. Short
- * questions to one partner count up from a number that only the two of them know.
+ * The IDs of open calls. Like a token, an ID consists of the number of a slot and random bits. For
+ * short requests to one partner these bits count up from a number that only the two of them know.
  */
 
 #define SLOT_SHIFT 48
@@ -62,13 +64,13 @@ static int call_name(struct call *call)
 	return error;
 }
 
-/* Takes a slot for the call while it is open, and gives it back. -ENOMEM. */
+/* Frees the slot of a call. */
 static void call_unname(struct call *call)
 {
 	ripc__slots_clear(&call->service->ctx->calls.slots, (uint32_t)(call->id >> SLOT_SHIFT));
 }
 
-/* Odd, so that no ID is 0. */
+/* Random bits for an ID. They are odd, because no ID may be 0. */
 static uint64_t chance_draw(struct ripc_context *ctx, struct partner *partner)
 {
 	if (!partner)
@@ -79,8 +81,8 @@ static uint64_t chance_draw(struct ripc_context *ctx, struct partner *partner)
 }
 
 /*
- * Gives the call, which has a slot, another ID. partner: the ID goes to this partner alone; NULL:
- * the ID may go to several partners, one after the other.
+ * Gives the call, which has a slot, another ID. partner: the ID is sent to this partner alone;
+ * NULL: the ID may be sent to several partners, one after the other.
  */
 static void call_identify(struct call *call, struct partner *partner)
 {
@@ -102,7 +104,7 @@ static bool is_taker(const struct call *call, const struct partner *partner)
 	return partner->resolved && !partner->dead && partner->id == call->to;
 }
 
-/* Most often that is whom the ID means. */
+/* The partner with this incarnation that took the request; most often the recent one. */
 static struct partner *call_taker(const struct call *call, uint64_t incarnation)
 {
 	const struct ripc_service *service = call->service;
@@ -120,12 +122,12 @@ static struct partner *call_taker(const struct call *call, uint64_t incarnation)
 
 /* ---- spare ------------------------------------------------------------------------------- */
 
-/* Memory for calls: a few are kept for the next ones, as with messages. */
+/* Memory for calls. Some freed calls are kept for the next ones, like messages. */
 
-#define SPARE_ITEMS  4u  /* calls with so many items are kept, */
-#define SPARES       32u /* so many of them */
+#define SPARE_ITEMS  4u  /* calls with so many items are kept */
+#define SPARES       32u /* calls that are kept, at most */
 
-/* Cleared, but for its items. One that was used is as it was left up to its answer. */
+/* A call, cleared except for its items. If it was used before, it is cleared from "answer" on. */
 static struct call *call_take(struct ripc_context *ctx, uint32_t n_items)
 {
 	uint32_t n = n_items > SPARE_ITEMS ? n_items : SPARE_ITEMS;
@@ -196,11 +198,11 @@ void ripc__calls_free(struct ripc_context *ctx)
 
 /* ---- call -------------------------------------------------------------------------------- */
 
-#define AGAIN_US     20000u   /* a question that nobody took is asked again so soon */
-#define FREE_US      1000u    /* memory that the network uses is looked at so often */
-#define SHORT_US     20000u   /* so long, or two time-outs, an answer to a short may take */
+#define AGAIN_US     20000u   /* until a request that was not delivered is sent again */
+#define FREE_US      1000u    /* between polls for memory that the network still uses */
+#define SHORT_US     20000u   /* a reply to a short may take this, or two time-outs */
 #define DOUBT_LATER_US 2048u  /* times of peers are kept in 1,024 us */
-#define THERE_US     1000000u /* after so much silence at most a partner is asked for */
+#define THERE_US     1000000u /* most time without response until the resolver is queried */
 
 static struct ripc_context *context_of(const struct call *call)
 {
@@ -240,7 +242,7 @@ static void given_drop(struct call *call)
 		ripc__buffers_free(context_of(call), call->items, call->n_items);
 }
 
-/* The call has ended: what was given and may have been delivered is the application's no more. */
+/* The call has ended: drops transferred buffers that were delivered, or may have been. */
 static void given_settle(struct call *call)
 {
 	if (call->asked != RIPC_NOT_DELIVERED)
@@ -301,7 +303,7 @@ static struct lent *lent_of(const struct call *call)
 	return call->n_returns ? ripc__lent_by_id(call->service, call->id) : NULL;
 }
 
-/* Nothing lands in the return buffers any more. */
+/* Closes the return buffers. True: nobody can write into them any more. */
 static bool returns_are_free(const struct call *call)
 {
 	struct lent *lent = lent_of(call);
@@ -322,7 +324,7 @@ static void hold_back(struct call *call)
 	timer_set(call, context_of(call)->now_us + AGAIN_US);
 }
 
-/* Ends it, or has it asked again, as soon as the network is done with its memory. */
+/* Ends the call, or repeats the request, as soon as the network is done with its memory. */
 static void end_when_free(struct call *call)
 {
 	if (call->outgoing || !returns_are_free(call))
@@ -342,14 +344,14 @@ static void end(struct call *call, int status)
 	end_when_free(call);
 }
 
-/* Of the question, which the caller has not got back: cancels it, or says that it has arrived. */
+/* The caller has not got the request back: cancels the request, or records that it has arrived. */
 static void outgoing_end(struct call *call)
 {
 	struct partner *partner = call->outgoing->partner;
 	struct wire_ack done = {.number = call->outgoing->number};
 
 	if (!partner)
-		return; /* it has ended, and the network is about to let it go */
+		return; /* the request has ended, and the network is about to release it */
 	if (call->answer && call->answer->public.from_incarnation == partner->incarnation &&
 			done.number)
 		ripc__outgoing_answer(partner, &done);
@@ -357,7 +359,7 @@ static void outgoing_end(struct call *call)
 		ripc__outgoing_cancel(call->outgoing, -ECANCELED);
 }
 
-/* An answer that is still coming is too late. */
+/* Stops receiving a reply, which is too late now. */
 static void answer_stop(const struct call *call)
 {
 	struct lent *lent = lent_of(call);
@@ -366,7 +368,7 @@ static void answer_stop(const struct call *call)
 		ripc__incoming_stop(context_of(call), lent);
 }
 
-/* ---- asking ------------------------------------------------------------------------------ */
+/* ---- sending the request ----------------------------------------------------------------- */
 
 static struct ripc_send request_of(const struct call *call)
 {
@@ -385,7 +387,7 @@ static struct wire_call question_of(const struct call *call)
 	return (struct wire_call){WIRE_CALL_ASKS, (call->flags & RIPC_IDEMPOTENT) != 0};
 }
 
-/* Makes the call known by a new ID, under which it lends the return buffers. */
+/* Gives the call a new ID, under which it lends the return buffers. */
 static int identify(struct call *call, struct partner *partner)
 {
 	struct ripc_send request;
@@ -401,7 +403,7 @@ static int identify(struct call *call, struct partner *partner)
 	return error;
 }
 
-/* What became of the question, of all times that it was asked. */
+/* Merges the outcome of one attempt into the outcome of all attempts to send the request. */
 static void learn(struct call *call, enum ripc_outcome outcome)
 {
 	if (outcome == RIPC_DELIVERED || call->asked == RIPC_NOT_DELIVERED)
@@ -416,7 +418,7 @@ static void asked(struct call *call, struct partner *partner)
 	call->heard_us = context_of(call)->now_us;
 }
 
-/* To whom a short may go now; NULL: to nobody. */
+/* The partner that a short may be sent to now; NULL: none. */
 static struct partner *short_taker(struct call *call)
 {
 	struct partner *partner;
@@ -435,7 +437,7 @@ static uint64_t least(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* False: it does not go so. */
+/* Sends the request as a short. False: the short was not sent. */
 static bool ask_shortly(struct call *call, struct partner *partner)
 {
 	const struct short_call question = {.items = call->items, .n_items = call->n_items,
@@ -468,7 +470,7 @@ static bool may_pass(int error)
 	}
 }
 
-/* The references of one attempt. */
+/* Takes the references of one attempt. */
 static int attempt_ref(struct call *call)
 {
 	return call->flags & RIPC_GIVE ?
@@ -494,7 +496,7 @@ static int ask_at_length(struct call *call, bool sums)
 	return error;
 }
 
-/* sums: an API call computes the checksum of what is read meanwhile. */
+/* Sends the request. sums: an API call computes the checksum while the partner reads. */
 static int ask(struct call *call, bool sums)
 {
 	struct partner *taker = short_taker(call);
@@ -508,21 +510,21 @@ static int ask(struct call *call, bool sums)
 }
 
 /*
- * This time nobody got it; why counts if nobody did before. "Nobody has the ID" is not less true
- * when there is no time to ask.
+ * This attempt was not delivered. Its error counts if no earlier attempt was delivered, either. A
+ * timeout does not replace -ENOENT, which is more precise.
  */
 static void ask_failed(struct call *call, int error)
 {
 	if (call->asked == RIPC_NOT_DELIVERED && (error != -ETIMEDOUT || call->status != -ENOENT))
 		call->status = error;
 	else if (error == -EACCES)
-		call->status = error; /* the same question as a short may have been taken before */
+		call->status = error; /* the partner may have taken the same request as a short */
 	call->state = CALL_ENDING;
 	call->again = may_pass(error);
 	end_when_free(call);
 }
 
-/* The same question as a long message. It waits where the partner's peer is opening. */
+/* Sends the same request as a long message, which waits while the partner's peer is opening. */
 static void ask_at_length_again(struct call *call)
 {
 	int error = ask_at_length(call, false);
@@ -558,7 +560,7 @@ static void ask_again(struct call *call)
 		ask_failed(call, error);
 }
 
-/* The short, or its answer, seems to be lost: the same question as a long message. */
+/* The short, or its reply, seems to be lost: sends the same request as a long message. */
 static void ask_for_sure(struct call *call)
 {
 	struct ripc_context *ctx = context_of(call);
@@ -575,9 +577,9 @@ static void ask_for_sure(struct call *call)
 	ask_at_length_again(call);
 }
 
-/* ---- waiting for the answer -------------------------------------------------------------- */
+/* ---- waiting for the reply --------------------------------------------------------------- */
 
-/* The partner is there no more: is the question asked again, of its successor? */
+/* The partner is gone: ends the call, or sends an idempotent request to the partner's successor. */
 static void lost(struct call *call)
 {
 	partner_leave(call);
@@ -600,14 +602,16 @@ static uint64_t last_word_us(const struct call *call)
 	return silent_us < ctx->now_us - call->heard_us ? ctx->now_us - silent_us : call->heard_us;
 }
 
-/* After so much silence a partner is asked whether it is there: often enough that one loss does not
- * make it silent for too long. */
+/*
+ * The time without response after which a partner is probed. It is short enough that one lost
+ * probe does not make the partner seem dead.
+ */
 static uint64_t there_us(const struct ripc_context *ctx)
 {
 	return ripc__wait_bound(ctx, THERE_US);
 }
 
-/* Asks the partner, once for all calls, if it was silent. Returns when to look at it again. */
+/* Probes a silent partner, once for all calls. Returns the time until the next check. */
 static uint64_t ask_whether_there(struct call *call)
 {
 	struct ripc_context *ctx = context_of(call);
@@ -650,7 +654,7 @@ static void fire(void *owner, struct ripc__timer *timer)
 			outgoing_end(call);
 		if (!call->again || ctx->now_us >= call->deadline_us)
 			answer_stop(call);
-		if (!call->timer.index) /* else the question has ended with that */
+		if (!call->timer.index) /* no timer: the request has not ended yet */
 			end_when_free(call);
 	} else if (ctx->now_us >= call->deadline_us) {
 		end(call, call->state == CALL_ASKED ? -ETIMEDOUT : call->status);
@@ -669,7 +673,7 @@ void ripc__question_ended(struct outgoing *outgoing)
 	call->outgoing = NULL;
 	outgoing->asked_by = NULL;
 	learn(call, outgoing->outcome);
-	if (!call->service) { /* closed: only its caller is left */
+	if (!call->service) { /* the service is closed: only the caller still waits */
 		given_settle(call);
 		call->state = CALL_ENDED;
 		context_of(call)->loop.changed = true;
@@ -720,8 +724,8 @@ void ripc__answer_came(struct partner *partner, struct message *message)
 	call->answer = message;
 	call->asked = RIPC_DELIVERED;
 	asking = call->outgoing;
-	end(call, message->public.status); /* frees the call, unless its question is under way */
-	/* The timer ends the question, as this partner is being served now. */
+	end(call, message->public.status); /* frees the call, unless its request is in progress */
+	/* The timer ends the request, because this partner is in use now. */
 	if (asking)
 		timer_set(call, ctx->now_us);
 }
@@ -740,9 +744,9 @@ void ripc__calls_lost(struct partner *partner)
 	}
 }
 
-/* ---- beginning, and being called off ----------------------------------------------------- */
+/* ---- beginning and cancelling ------------------------------------------------------------ */
 
-/* Takes what it needs while it is open: a slot, and a timer. */
+/* Takes a slot and a timer, which the call needs while it is open. */
 static int enter(struct call *call)
 {
 	struct ripc_service *service = call->service;
@@ -803,7 +807,7 @@ int ripc__call_begin(struct ripc_service *service, const struct ripc_request *re
 		return 0;
 	}
 	ctx->stats.calls_refused += error == -EAGAIN;
-	(void)returns_are_free(call); /* nobody was told of them */
+	(void)returns_are_free(call); /* no partner has heard of these buffers */
 	forget(call);
 	ripc__call_free(call);
 	return error;
@@ -852,14 +856,14 @@ void ripc__calls_end(struct ripc_service *service)
 /* ---- reply ------------------------------------------------------------------------------- */
 
 /*
- * Answers to questions. The answer to a question that came as a short goes as a short, where it
- * fits: if it is lost, the question comes again as a long message. Any other answer is a long
- * message, of which the server hears nothing more: its items are copied, or given.
+ * Replies to requests. The reply to a request that came as a short is sent as a short, if it fits:
+ * if this short is lost, the request comes again as a long message. Any other reply is a long
+ * message, whose items are copied or transferred. The server gets no report about its end.
  *
- * An answer goes to the incarnation that has asked, and to no other.
+ * A reply is sent to the incarnation that sent the request, and to no other.
  */
 
-#define REPLY_MS 60000 /* an answer is tried for so long; its asker may be gone much sooner */
+#define REPLY_MS 60000 /* timeout of a reply; the sender of the request may be gone sooner */
 
 static struct wire_call answer_of(const struct reply *reply)
 {
@@ -867,7 +871,7 @@ static struct wire_call answer_of(const struct reply *reply)
 		(struct wire_call){WIRE_CALL_ANSWERS, 0};
 }
 
-/* The partner that asked: its ID means it for sure, or it has only claimed the ID. Else NULL. */
+/* The sender of the request, as resolved partner, or as claimant of its ID; or NULL. */
 static struct partner *asker_of(const struct ripc_service *service, const struct ripc_msg *question)
 {
 	struct partner *partner = service->recent;
@@ -879,7 +883,7 @@ static struct partner *asker_of(const struct ripc_service *service, const struct
 	return partner && partner->incarnation == question->from_incarnation ? partner : NULL;
 }
 
-/* True: it went. False: it is to go as a long message. */
+/* Sends the reply as a short. False: it must be sent as a long message. */
 static bool reply_shortly(struct partner *asker, const struct ripc_msg *question,
 		const struct reply *reply)
 {
@@ -890,7 +894,7 @@ static bool reply_shortly(struct partner *asker, const struct ripc_msg *question
 		ripc__short_call(asker, &answer) == 0;
 }
 
-/* One buffer of the pool with all items, and a reference to it for each. */
+/* Copies all items into one buffer of the pool, with a reference for each item. */
 static int copy(struct ripc_context *ctx, const struct ripc_send *request, uint64_t total,
 		struct iovec *copies)
 {
@@ -914,7 +918,7 @@ static int copy(struct ripc_context *ctx, const struct ripc_send *request, uint6
 	return 0;
 }
 
-/* The message keeps what is small itself; the rest is given to it. */
+/* Sends a long reply. A small one is kept in the message itself; else its items are copied. */
 static int send_long(struct ripc_service *service, struct ripc_send *request,
 		const struct sending *like, struct outgoing **outgoing)
 {

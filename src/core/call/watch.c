@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Watches. A holder of a watched ID is kept as a partner: so its goodbye, its death on this host,
- * and hints of its end come by themselves. A holder is said to be there when it has answered; it is
- * asked now and then, once for all services of its context. Where nobody has the ID, the resolver
- * is asked ever more seldom, and whenever a registration is heard of.
+ * Watches. The owner of a watched ID is kept as a partner. Therefore its goodbye, its death on this
+ * host, and failure hints arrive by themselves. An owner is reported once it has answered. It is
+ * probed now and then, once for all services of its context. While nobody has the ID, the resolver
+ * is queried at growing intervals, and whenever a registration is noticed.
  *
- * Each watch has one message, which always tells the newest: the message in the queue tells also
- * what changes while it waits there. The application gets a copy (message/message.c), and what
- * changes later is queued at once. Without memory for a copy the application gets the message
- * itself, and a later change is queued when the application has freed it.
+ * Each watch has one message, which always has the newest state: a change updates the message while
+ * it waits in the queue. The application gets a copy (message/message.c), and later changes are
+ * queued at once. Without memory for a copy the application gets the message itself, and a later
+ * change is queued when the application has freed it.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -27,25 +27,25 @@
 #include "util/map.h"
 #include "watch.h"
 
-#define STEP_US      500000u   /* between two looks at all watches, at most, and the least: */
+#define STEP_US      500000u   /* between two rounds over all watches, at most; at least: */
 #define STEP_LEAST_US 20000u
 #define STEP_EACH_US 8u        /* more for each watch */
-#define ASK_GAP_US   500u      /* 2,000 holders are asked a second, at most */
-#define LOOK_US      1000000u  /* until nobody is looked for again, at first */
+#define ASK_GAP_US   500u      /* 2,000 owners are probed per second, at most */
+#define LOOK_US      1000000u  /* until an unknown owner is queried again, at first */
 #define LOOK_MOST_US 64000000u
-#define ASK_US       1000000u  /* a holder that was silent for so long is asked if it is there, */
-#define ASK_EACH_US  1000u     /* or later if there are many peers: 1,000 are asked a second */
+#define ASK_US       1000000u  /* an owner without response for so long is probed, */
+#define ASK_EACH_US  1000u     /* or later if there are many peers: 1,000 probes per second */
 #define NOT_TOLD     UINT64_MAX
 
 struct watch {
 	struct message message;
 	struct list node;          /* service->watches; ctx->calls.watching.left */
 	struct ripc_service *service; /* NULL: ended, and the application has the message */
-	struct partner *partner;   /* a holder; NULL: none is known */
+	struct partner *partner;   /* the owner of the ID; NULL: none is known */
 	uint64_t id;
-	uint64_t told;             /* the incarnation that the application knows of; 0: none */
-	uint64_t look_us, wait_us; /* when nobody is looked for again; what comes after that */
-	uint64_t patience_us;      /* a holder that never answered is there until then */
+	uint64_t told;             /* the incarnation last reported to the application; 0: none */
+	uint64_t look_us, wait_us; /* when an unknown owner is queried again; interval after that */
+	uint64_t patience_us;      /* until then an owner that never answered counts as there */
 };
 
 static struct watch *find(const struct ripc_service *service, uint64_t id)
@@ -53,7 +53,7 @@ static struct watch *find(const struct ripc_service *service, uint64_t id)
 	return service->n_watches ? ripc__map_get(&service->watched, id) : NULL;
 }
 
-/* ---- telling ----------------------------------------------------------------------------- */
+/* ---- reporting --------------------------------------------------------------------------- */
 
 static void tell(struct watch *watch, uint64_t incarnation)
 {
@@ -63,7 +63,7 @@ static void tell(struct watch *watch, uint64_t incarnation)
 		return;
 	watch->told = incarnation;
 	if (watch->message.queued && list_empty(&watch->message.node))
-		return; /* the application has it; it comes again */
+		return; /* the application has the message, which is queued again later */
 	public->from_incarnation = incarnation;
 	if (watch->message.queued)
 		return;
@@ -88,7 +88,7 @@ void ripc__watch_told(struct message *message)
 	tell(watch, incarnation);
 }
 
-/* ---- the holder -------------------------------------------------------------------------- */
+/* ---- the owner --------------------------------------------------------------------------- */
 
 static void leave(struct watch *watch)
 {
@@ -97,7 +97,7 @@ static void leave(struct watch *watch)
 	watch->partner = NULL;
 }
 
-/* The partner is whom the ID means. Has it answered, it is there. */
+/* The partner is the owner of the ID. It is reported once it has answered. */
 static void attach(struct watch *watch, struct partner *partner)
 {
 	if (watch->partner != partner) {
@@ -111,7 +111,7 @@ static void attach(struct watch *watch, struct partner *partner)
 	watch->wait_us = LOOK_US;
 	if (partner->state != PARTNER_READY || watch->told == partner->incarnation)
 		return;
-	ripc__partner_sound(partner); /* so that the holder has our token back, and says goodbye */
+	ripc__partner_sound(partner); /* with our token back, the owner will say goodbye */
 	tell(watch, partner->incarnation);
 }
 
@@ -136,7 +136,7 @@ static void look(struct watch *watch)
 		tell(watch, 0);
 }
 
-/* So long a peer is not asked after it was heard, in 1,024 us. */
+/* The time after a packet from a peer in which the peer is not probed, in 1,024 us. */
 static uint32_t ask_after(const struct ripc_context *ctx)
 {
 	uint64_t each_us = (uint64_t)ctx->peers.all.count * ASK_EACH_US;
@@ -146,11 +146,11 @@ static uint32_t ask_after(const struct ripc_context *ctx)
 	return (uint32_t)((us < most ? us : most) >> 10);
 }
 
-/* One look at all watches. */
+/* One round over all watches. */
 struct round {
 	uint64_t gap_us; /* until the next one, at least */
-	uint64_t due_us; /* the same, as the holders need it */
-	uint32_t n_asks; /* so many more may be asked in this one */
+	uint64_t due_us; /* the same, as the owners need it */
+	uint32_t n_asks; /* owners that may still be probed in this round */
 };
 
 static bool is_to_ask(const struct partner *partner, uint32_t now, uint32_t after)
@@ -162,7 +162,7 @@ static bool is_to_ask(const struct partner *partner, uint32_t now, uint32_t afte
 	return now - peer->heard >= after && now - peer->sounded >= after / 2;
 }
 
-/* In 1,024 us: when a holder, or the host of a silent one, is asked next. */
+/* The time until an owner, or the host of a silent one, is probed next, in 1,024 us. */
 static uint32_t due_in(const struct partner *partner, uint32_t now, uint32_t after)
 {
 	const struct peer *peer = partner->peer;
@@ -176,7 +176,10 @@ static uint32_t due_in(const struct partner *partner, uint32_t now, uint32_t aft
 		STEP_US >> 10;
 }
 
-/* Is whoever answers for all services of that context silent? Asks it, and its silence counts. */
+/*
+ * Checks the owner's peer, which answers for all services of its context: probes the peer if it is
+ * silent, and gives the owner up if it does not respond.
+ */
 static void look_after(struct watch *watch, struct round *round)
 {
 	struct ripc_context *ctx = watch->service->ctx;
@@ -227,7 +230,7 @@ static void fire(void *owner, struct ripc__timer *timer)
 		(round.due_us > round.gap_us ? round.due_us : round.gap_us));
 }
 
-/* ---- what other rooms tell --------------------------------------------------------------- */
+/* ---- calls by other rooms ---------------------------------------------------------------- */
 
 void ripc__watch_ready(struct partner *partner)
 {
@@ -237,7 +240,7 @@ void ripc__watch_ready(struct partner *partner)
 		attach(watch, partner);
 }
 
-/* From the timer, as whoever tells is still dealing with the partner. */
+/* Lets the timer do the check, because the caller still uses the partner. */
 static void look_now(struct watch *watch)
 {
 	struct ripc_context *ctx = watch->service->ctx;
@@ -252,13 +255,13 @@ void ripc__watch_lost(struct partner *partner)
 
 	if (!watch)
 		return;
-	/* The partner was never the holder; perhaps nobody is. */
+	/* The partner never owned the ID; perhaps nobody does. */
 	if (partner->peer && watch->partner != partner) {
 		if (!watch->partner)
 			look_now(watch);
 		return;
 	}
-	/* One that was only an ID is about to be freed, as nobody has it. */
+	/* Nobody has the ID: a partner that was only an ID is about to be freed. */
 	leave(watch);
 	tell(watch, 0);
 	watch->wait_us = partner->peer ? LOOK_US : watch->wait_us;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Watches: the application is told which incarnation has an ID, and when that changes. */
+/* Watches: they report to the application which incarnation has an ID, and each change. */
 #ifndef RIPC_WATCH_H
 #define RIPC_WATCH_H
 
@@ -18,7 +18,7 @@ struct ripc_service;
 struct watching {
 	struct ripc__timer timer; /* runs while there is a watch */
 	uint32_t n;
-	struct list services;     /* that watch something */
+	struct list services;     /* services with watches */
 	struct list left;         /* ended watches with messages that the application has */
 };
 
@@ -30,11 +30,11 @@ void ripc__watches_end(struct ripc_service *service);
 /* The context is closed. */
 void ripc__watches_free(struct ripc_context *ctx);
 
-/* Other rooms call these. The partner can be sent to. */
+/* Other rooms call these. The partner is ready to be sent to. */
 void ripc__watch_ready(struct partner *partner);
-/* The partner is gone or forgotten, or its ID means it no more. */
+/* The partner is gone or forgotten, or does not own its ID any more. */
 void ripc__watch_lost(struct partner *partner);
-/* A notice about the ID was heard: its holder may have changed. False: nobody watches it. */
+/* A notice about the ID was received: its owner may have changed. False: nobody watches the ID. */
 bool ripc__watch_news(struct ripc_context *ctx, uint64_t id);
 /* The application is done with the message of a watch. */
 void ripc__watch_told(struct message *message);

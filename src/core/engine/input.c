@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One received packet on its way: known partner by its token, or stranger; checked before it
- * changes anything; then to the file of its type.
+ * The path of a received packet. The packet's token names a known partner; without one the sender
+ * is a stranger. The packet is checked before it changes anything, then passed to the room that
+ * handles its type.
  *
  * Design notes. SHORT, ANNOUNCE with its first bytes, and DATA verify their checksum while (or
  * before) they are copied. All other packets have no payload and are verified here.
@@ -12,6 +13,7 @@
 #include "core/base/base.h"
 #include "core/call/call.h"
 #include "core/events.h"
+#include "core/group/heard.h"
 #include "core/keys/sealed.h"
 #include "core/message/returns.h"
 #include "core/net/backend.h"
@@ -42,7 +44,10 @@
 
 /* ---- strangers --------------------------------------------------------------------------- */
 
-/* Answers to packets that no partner of ours has sent: no state is made for them. */
+/*
+ * Answers to packets of strangers. No state is created for them, and no answer is longer than the
+ * packet that it answers.
+ */
 
 static void swap_ends(const struct wire_packet *packet, struct wire_packet *answer)
 {
@@ -52,7 +57,7 @@ static void swap_ends(const struct wire_packet *packet, struct wire_packet *answ
 	answer->h.number = packet->h.token;
 }
 
-/* For how long the incarnation has certainly not been here, microseconds. */
+/* The time since which the incarnation has certainly not been here, microseconds. */
 static uint64_t gone_for_us(struct ripc_context *ctx, uint64_t incarnation)
 {
 	for (uint32_t i = 0; i < CLOSED_MAX; i++) {
@@ -75,7 +80,10 @@ static void answer_gone(struct ripc_context *ctx, struct device *device,
 	ripc__stranger_send(ctx, device, event->from, &answer, event->len);
 }
 
-/* The proof is for whoever asks: for its context, or, where no hello tells that, its service. */
+/*
+ * RETRY: an address token for the sender's context, or, if the packet has no hello, for its
+ * service.
+ */
 static void answer_retry(struct ripc_context *ctx, struct device *device,
 		const struct wire_packet *packet, const struct ripc__event *event)
 {
@@ -91,8 +99,9 @@ static void answer_retry(struct ripc_context *ctx, struct device *device,
 }
 
 /*
- * Its sender may not be what its hello says, or may not send to us: both ends say so. A packet with
- * a token is named by its token and its number, a hello by the token that it gives.
+ * ABORT: the sender lacks the right to the ID in its hello, or the right to send to us. Both ends
+ * log this. The answer names a packet with a token by its token and its number, and a hello by the
+ * token that it gives.
  */
 static void answer_refused(struct ripc_context *ctx, struct device *device,
 		const struct wire_packet *packet, const struct ripc__event *event)
@@ -116,7 +125,7 @@ static void answer_version(struct ripc_context *ctx, struct device *device,
 	ctx->stats.drop_version++;
 	if (packet->h.type == WIRE_ABORT)
 		return;
-	/* Of a first packet, the token that it gives. */
+	/* The number of the answer is the token that a first packet gives. */
 	if (event->len >= WIRE_HEADER + 8)
 		answer.h.number = get64((const uint8_t *)event->data + WIRE_HEADER);
 	ripc__stranger_send(ctx, device, event->from, &answer, event->len);
@@ -124,7 +133,7 @@ static void answer_version(struct ripc_context *ctx, struct device *device,
 
 /* ---- input ------------------------------------------------------------------------------- */
 
-#define LATE_US 250000u /* what a packet may be late by, for all that is assumed here */
+#define LATE_US 250000u /* assumed here: no packet arrives later than this */
 
 static bool verified(struct ripc_context *ctx, const struct wire_packet *packet)
 {
@@ -143,7 +152,7 @@ static bool is_answer(const struct wire_packet *packet)
 		packet->h.type == WIRE_ABORT;
 }
 
-/* Did it come from where the route to the partner leads? */
+/* Did the packet come from the address that the route to the partner leads to? */
 static bool is_from_route(struct device *device, const struct partner *partner,
 		const struct ripc__event *event)
 {
@@ -151,7 +160,7 @@ static bool is_from_route(struct device *device, const struct partner *partner,
 		device->ops->route.matches(device->port, partner->peer->route, event->from);
 }
 
-/* May it be a token that was guessed right at last? (guess.h) */
+/* May the packet's token be a lucky guess? (partner/partners.h) */
 static bool is_guessed(struct ripc_context *ctx, struct device *device,
 		const struct partner *partner, const struct ripc__event *event)
 {
@@ -159,15 +168,16 @@ static bool is_guessed(struct ripc_context *ctx, struct device *device,
 		ripc__guess_is_tried(ctx, device, event->from);
 }
 
-/* The token of a packet that is refused because our key lacks a right; 0: it is a hello's. */
+/* The token of our packet that is refused because our key lacks a right; 0: a hello is refused. */
 static uint64_t refused_token(const struct ripc_context *ctx, const struct wire_packet *packet)
 {
 	return ctx->seal && packet->value == WIRE_REFUSED ? packet->h.token : 0;
 }
 
 /*
- * Which packet of ours is this about? RETRY and GONE give back what only its receiver saw: a token;
- * ABORT the token of a hello, or, of a packet that lacks a right, its token.
+ * The partner whose packet from us this packet answers, or NULL. RETRY and GONE give back a token,
+ * which only the receiver of our packet saw. ABORT gives back the token in our hello, or, if our
+ * packet lacked a right, its token.
  */
 static struct partner *meant(struct ripc_context *ctx, struct device *device,
 		const struct wire_packet *packet, const struct ripc__event *event)
@@ -218,8 +228,8 @@ static void input_retry(struct ripc_context *ctx, struct partner *partner,
 }
 
 /*
- * Since when it has been gone. But if it is said to have been so long before we last heard it, some
- * clock has leapt: then it is not known which messages came after its end.
+ * The time since which the partner has been gone. If that is long before we last heard the partner,
+ * a clock has leapt: then it is not known which messages came after the partner's end.
  */
 static uint64_t gone_since(const struct ripc_context *ctx, const struct partner *partner,
 		uint64_t gone_for_us)
@@ -250,7 +260,7 @@ static void input_gone(struct ripc_context *ctx, struct partner *partner,
 	since_us = gone_since(ctx, partner, packet->value);
 	if (both && packet->h.flags & WIRE_F_ACK &&
 			ripc__outgoing_last_words(partner, &packet->ack))
-		since_us = 0; /* as if all that is left had been begun later */
+		since_us = 0; /* as if all remaining messages had begun later */
 	ripc__partner_lost(partner, -ENOENT, since_us);
 }
 
@@ -277,8 +287,9 @@ static void input_refused(struct ripc_context *ctx, struct partner *partner,
 }
 
 /*
- * A partner of another version gives back eight bytes of the packet that it did not understand: of
- * a first one, our token. A partner of our version got an altered packet, and gets it again.
+ * A partner of another version gives back eight bytes of the packet that it did not understand. In
+ * a first packet they are our token. A partner of our version got an altered packet, which is sent
+ * again.
  */
 static void input_abort(struct ripc_context *ctx, struct partner *partner,
 		const struct wire_packet *packet, bool is_old)
@@ -315,8 +326,9 @@ static void input_answer(struct ripc_context *ctx, struct device *device,
 }
 
 /*
- * One that was taken for gone says hello: perhaps late, perhaps it was a mistake, as when another
- * host had its address. The partner gets a token that was made since: if that comes back, it lives.
+ * A partner that was thought to be gone says hello. Either the packet is late, or the partner was
+ * dropped by mistake, for example because another host had its address. The partner gets a new
+ * token. If that token comes back, the partner lives.
  */
 static void challenge(struct partner *partner, struct device *device,
 		const struct wire_packet *packet, const struct ripc__event *event)
@@ -334,7 +346,10 @@ static void challenge(struct partner *partner, struct device *device,
 	ripc__stranger_send(ctx, device, event->from, &hello, event->len);
 }
 
-/* From a partner, by its keys: what was accepted from it goes on, whatever it may send now. */
+/*
+ * Is the packet from a partner, by its keys? Messages that were accepted from it go on, whatever
+ * it may send now.
+ */
 static bool is_of_partner(struct ripc_context *ctx, const struct ripc_service *service,
 		const struct wire_packet *packet, const struct ripc__event *event)
 {
@@ -350,10 +365,10 @@ static bool is_of_partner(struct ripc_context *ctx, const struct ripc_service *s
 }
 
 /*
- * A valid first packet, from somebody new or somebody who has not got our token yet. From one on
- * trial it counts only as a hello. So does one that may be from a partner that lives elsewhere, as
- * both have said hello at once: the answer goes there, and its true sender repeats it with our
- * token.
+ * A valid first packet, from a new partner or from one that has not got our token yet. From a
+ * partner on trial the packet counts only as a hello. The same holds if the packet may be from a
+ * partner at another address, because both ends have said hello at once: the answer is sent to that
+ * address, and the true sender repeats its packet with our token.
  */
 static struct partner *first_contact(struct ripc_context *ctx, struct device *device,
 		const struct wire_packet *packet, const struct ripc__event *event)
@@ -402,7 +417,7 @@ static bool has_proof(struct ripc_context *ctx, const struct wire_packet *packet
 		ripc__proof_valid(ctx, packet->h.src, host, packet->hello.proof);
 }
 
-/* A packet without a valid token. Returns the partner, if it made or found one. */
+/* A packet without a valid token. Returns the partner that was made or found, or NULL. */
 static RIPC__RARE struct partner *stranger(struct ripc_context *ctx, struct device *device,
 		const struct wire_packet *packet, const struct ripc__event *event)
 {
@@ -450,21 +465,21 @@ static void input_echo(struct partner *partner, struct device *device,
 {
 	struct ripc_context *ctx = partner->service->ctx;
 	struct wire_packet answer = {.value = packet->value, .stamp = packet->stamp};
-	/* From elsewhere, in the name of one that has only claimed its ID: the claimant is told. */
+	/* A partner that has only claimed its ID gets the reply, wherever the packet came from. */
 	bool by_route = is_from_route(device, partner, event) || !partner->resolved;
 
 	if (!by_route) {
 		ripc__partner_header_bare(partner, &answer, WIRE_ECHO_REPLY);
 		ripc__stranger_send(ctx, device, event->from, &answer, event->len);
 	}
-	/* Nothing may go back by another network, as if one of the two lacks descriptors there. */
+	/* The network of the packet may fail in the other direction, for lack of descriptors. */
 	if (by_route || ripc__peer_device(ctx, partner->peer) != device) {
 		ripc__partner_header(partner, &answer, WIRE_ECHO_REPLY);
 		ripc__partner_send(partner, &answer);
 	}
 }
 
-/* To a ping, or to the echo that asks whether a new route leads there. */
+/* The reply to a ping, or to the echo that tests a new route. */
 static void input_echo_reply(struct partner *partner, const struct wire_packet *packet,
 		struct device *device, const struct ripc__addr *from)
 {
@@ -487,9 +502,8 @@ static void input_echo_reply(struct partner *partner, const struct wire_packet *
 }
 
 /*
- * Is it refused, as the partner may not send to our service? An ECHO of a partner that we send to
- * is answered. An ANNOUNCE is judged where it is taken (receive/incoming.c); other packets are no
- * messages.
+ * Is the packet refused, because the partner may not send to our service? An ECHO of a partner that
+ * we send to is answered. receive/incoming.c judges an ANNOUNCE; other packets are no messages.
  */
 static bool is_refused(struct partner *partner, const struct wire_packet *packet)
 {
@@ -499,9 +513,9 @@ static bool is_refused(struct partner *partner, const struct wire_packet *packet
 }
 
 /*
- * One answer in a repetition time at most, and one to each question: its sender waits for it. One
- * that has no token of ours yet would take it for the refusal of all that it has sent: it gets our
- * hello, and the answer when it sends with our token.
+ * Refuses the packet: once per repetition time at most, except that each request is answered,
+ * because its sender waits. A sender without our token would take the answer for the refusal of all
+ * that it has sent. This sender gets our hello, and the answer when it sends with our token.
  */
 static RIPC__RARE void refuse(struct partner *partner, struct device *device,
 		const struct wire_packet *packet, const struct ripc__event *event)
@@ -520,7 +534,7 @@ static RIPC__RARE void refuse(struct partner *partner, struct device *device,
 		ctx->stats.drop_token++;
 }
 
-/* To the room that takes this type. Echoes are answered here. */
+/* Passes the packet to the room that takes this type. Echoes are answered here. */
 static void dispatch(struct partner *partner, struct device *device,
 		const struct wire_packet *packet, const struct ripc__event *event)
 {
@@ -552,7 +566,7 @@ static void input_partner(struct ripc_context *ctx, struct device *device, struc
 		const struct wire_packet *packet, const struct ripc__event *event)
 {
 	partner->heard = (uint32_t)(ctx->now_us >> 10);
-	/* A plain short is verified while it is copied; all others before they have effects. */
+	/* A plain short is verified while it is copied; other packets before they take effect. */
 	if (packet->h.type == WIRE_SHORT && !(packet->h.flags & (WIRE_F_HELLO | WIRE_F_ACK)) &&
 			partner->known && !partner->denied) {
 		ripc__partner_touch(partner);
@@ -599,7 +613,7 @@ static RIPC__RARE void not_understood(struct ripc_context *ctx, struct device *d
 		ctx->stats.drop_malformed++;
 }
 
-/* Our token has come back for the first time. NULL: it does not count. */
+/* Our token has come back for the first time. NULL: the packet does not count. */
 static RIPC__RARE struct partner *token_returned(struct ripc_context *ctx, struct device *device,
 		struct partner *partner, const struct wire_packet *packet,
 		const struct ripc__event *event)
@@ -618,9 +632,10 @@ static RIPC__RARE struct partner *token_returned(struct ripc_context *ctx, struc
 }
 
 /*
- * From elsewhere than the route to one that has only claimed its ID: another token, or a question
- * whether the one that gave this token is known (claim.c). A liar may have got the token from us
- * and given it to the true one as its own: so what that one says is not of this partner.
+ * Is the packet, which came by another path than the partner's route, from somebody else? This can
+ * be if the partner has only claimed its ID, and the packet has another token, or queries whether
+ * we know the partner that gave this token (partner/claim.c). A liar may have got the token from
+ * us, and given it to the true owner of the ID as its own: then the owner has sent the packet.
  */
 static bool is_of_another(const struct partner *partner, const struct wire_packet *packet)
 {
@@ -630,16 +645,16 @@ static bool is_of_another(const struct partner *partner, const struct wire_packe
 		(packet->h.flags & WIRE_F_HELLO && packet->hello.token != partner->token_out);
 }
 
-/* A partner that was taken for gone: its packets count no more until it has been challenged. */
+/* Was the partner thought to be gone? Its packets do not count until it was challenged. */
 static bool is_late(const struct partner *partner)
 {
 	return partner->dead && !partner->challenged;
 }
 
 /*
- * An echo asks whether we gave this token (claim.c), and the token is that of a partner that was
- * taken for gone. A RETRY would deny the partner that got the token from us, and a second partner
- * of the same pair would follow.
+ * Answers an echo that queries whether we gave this token (partner/claim.c), if the token is that
+ * of a partner that was thought to be gone. A RETRY would deny the partner that got the token from
+ * us, and a second partner of the same pair would follow.
  */
 static RIPC__RARE bool late_echo(struct ripc_context *ctx, struct device *device,
 		struct partner *partner, const struct wire_packet *packet,
@@ -656,7 +671,7 @@ static RIPC__RARE bool late_echo(struct ripc_context *ctx, struct device *device
 	return true;
 }
 
-/* False: it has no effect. */
+/* Judges a packet with a token that came by another path. False: the packet has no effect. */
 static RIPC__RARE bool from_elsewhere(struct ripc_context *ctx, struct device *device,
 		struct partner *partner, struct wire_packet *packet,
 		const struct ripc__event *event)
@@ -667,7 +682,7 @@ static RIPC__RARE bool from_elsewhere(struct ripc_context *ctx, struct device *d
 			answer_retry(ctx, device, packet, event);
 		return false;
 	}
-	/* They are for the path by which they came. */
+	/* Memory keys and return buffers are for the path by which they came. */
 	packet->announce.keys = packet->n_returns = 0;
 	if (packet->h.type != WIRE_ECHO_REPLY)
 		ripc__peer_moved(partner, device, event->from, event->len);
@@ -697,7 +712,7 @@ void ripc__input(struct ripc_context *ctx, struct device *device, const struct r
 		return;
 	}
 	if (partner && ctx->seal && !ripc__sealed_same(partner->peer->route, event->from)) {
-		ctx->stats.drop_token++; /* with somebody else's keys */
+		ctx->stats.drop_token++; /* from another member's keys */
 		return;
 	}
 	if (partner && is_late(partner) && late_echo(ctx, device, partner, &packet, event))
@@ -753,9 +768,9 @@ void ripc__input_event(struct ripc_context *ctx, struct device *device,
 
 /* ---- keyed ------------------------------------------------------------------------------- */
 
-/* What follows for partners when a handshake has ended, or rights have changed. */
+/* Consequences for partners of the end of a handshake, and of a change of rights. */
 
-/* A member has the same rights on all networks; a failure is of the network where it came. */
+/* Does the event concern the peer? A success counts on all networks, a failure only on its own. */
 static bool is_about(struct ripc_context *ctx, struct device *device,
 		const struct ripc__event *event, struct peer *peer)
 {
@@ -765,7 +780,7 @@ static bool is_about(struct ripc_context *ctx, struct device *device,
 		device->ops->route.matches(device->port, peer->route, event->from);
 }
 
-/* Are questions or long messages on their way, which the partner may have accepted? */
+/* Are requests or long messages in progress that the partner may have accepted? */
 static bool may_answer(struct partner *partner)
 {
 	for_each_row(longs, partner) {
@@ -776,9 +791,9 @@ static bool may_answer(struct partner *partner)
 }
 
 /*
- * May the partner's key still be its ID? A partner that has not said hello yet stays only if our
- * service may send to it, if another handshake is under way, which may bring that right, or if it
- * may answer what was sent before the right ended.
+ * May the partner's key still use its ID? A partner that has not said hello yet stays in three
+ * cases only: our service may send to it, another handshake is in progress and may bring that
+ * right, or the partner may reply to requests that were sent before the right ended.
  */
 static bool may_stay(struct partner *partner)
 {
@@ -787,9 +802,10 @@ static bool may_stay(struct partner *partner)
 }
 
 /*
- * A handshake has ended. If it has failed, or the partner's key may not be its ID any more, the
- * partner is lost: what was not sent yet goes to the next holder of the ID, or fails. A partner
- * that only lacks a right stays: messages under way go on, and replies may come (rights.h).
+ * A handshake has ended. If it has failed, or the partner's key may not use its ID any more, the
+ * partner is lost: messages that were not sent yet go to the next owner of the ID, or fail. A
+ * partner that only lacks a right stays: messages in progress go on, and replies may come
+ * (partner/rights.h).
  */
 void ripc__handshake_ended(struct ripc_context *ctx, struct device *device,
 		const struct ripc__event *event)
@@ -800,8 +816,8 @@ void ripc__handshake_ended(struct ripc_context *ctx, struct device *device,
 		int status = event->status;
 
 		/*
-		 * Where the first of them has begun another handshake, all wait for that; where the
-		 * route has failed, for another one.
+		 * If the first partner has begun another handshake, all wait for that. If the route
+		 * has failed, all wait for another route.
 		 */
 		if (!partner->peer || partner->dead || partner->peer->opening ||
 				partner->peer->broken ||
@@ -826,7 +842,7 @@ void ripc__rights_changed(struct ripc_context *ctx)
 			continue;
 		(void)ripc__rights_judge(partner);
 		if (partner->barred)
-			ripc__outgoing_advance(partner); /* those that wait end */
+			ripc__outgoing_advance(partner); /* waiting messages end */
 	}
 	ctx->partners.walking = false;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of core/engine share: no other room includes this. */
+/* Declarations that the files of core/engine share. No other room includes them. */
 #ifndef RIPC_ENGINE_INTERNAL_H
 #define RIPC_ENGINE_INTERNAL_H
 
@@ -26,8 +26,8 @@ struct waiter {
 	bool (*ready)(void *arg);
 	void *arg;
 	struct ripc__sleep sleep;
-	_Atomic uint32_t *wakes; /* end the wait early (wait.h); NULL: no wake does */
-	struct signals *signals; /* held back while the thread is awake; NULL: they end no wait */
+	_Atomic uint32_t *wakes; /* wakes that end the wait early (wait.h); NULL: none do */
+	struct signals *signals; /* held back while the thread is awake; NULL: none end the wait */
 	bool asleep_beside, asleep_on_port, signalled;
 };
 
@@ -49,29 +49,29 @@ void ripc__leave(struct ripc_context *ctx);
  */
 void ripc__enter_late(struct ripc_context *ctx);
 void ripc__leave_late(struct ripc_context *ctx);
-/* For work that needs no time, and that changes nothing that a thread waits for. */
+/* For work that does not read the clock, and changes nothing that a thread waits for. */
 void ripc__lock(struct ripc_context *ctx);
 void ripc__unlock(struct ripc_context *ctx);
 /* Takes the lock and reads the clock. */
 void ripc__lock_timely(struct ripc_context *ctx);
-/* A sleeper learns of timers that are due before the end of its sleep. */
+/* Wakes a sleeper if a timer is due before the end of its sleep. */
 void ripc__wake_for_timers(struct ripc_context *ctx);
 uint64_t ripc__next_deadline(struct ripc_context *ctx);
 void ripc__clock_read(struct ripc_context *ctx);
 /* Ends the sleep of waiting calls that are ready. */
 void ripc__wake_ready(struct ripc_context *ctx);
-/* Is the waiter ready, or must it end before? */
+/* Is the waiter ready, or must its wait end early? */
 bool ripc__waiter_is_done(const struct waiter *waiter);
 /* Ends the reader's sleep. */
 void ripc__kick_reader(struct ripc_context *ctx);
 
-/* Grows with each look at the ports by a call; can be read without the lock. */
+/* Counts polls of the ports by calls. Reading needs no lock. */
 static inline uint64_t ripc__activity(struct ripc_context *ctx)
 {
 	return atomic_load_explicit(&ctx->loop.activity, memory_order_relaxed);
 }
 
-/* Only with the lock; without the lock the count may only be read. */
+/* Counts a poll. Needs the lock. */
 static inline void ripc__activity_count(struct ripc_context *ctx)
 {
 	atomic_store_explicit(&ctx->loop.activity, ripc__activity(ctx) + 1, memory_order_relaxed);
@@ -79,19 +79,11 @@ static inline void ripc__activity_count(struct ripc_context *ctx)
 
 /* ---- input ------------------------------------------------------------------------------- */
 
-/* Received packets on their way to the object that they are for. */
+/* Input: passes received packets to their objects. */
 
 void ripc__input(struct ripc_context *ctx, struct device *device, const struct ripc__event *event);
 /* One event that is not a datagram. */
 void ripc__input_event(struct ripc_context *ctx, struct device *device,
 		const struct ripc__event *event);
-
-/* ---- keyed ------------------------------------------------------------------------------- */
-
-/* The effect on partners of a handshake that ends, and of rights that change. */
-
-/* ---- strangers --------------------------------------------------------------------------- */
-
-/* Answers to packets of strangers; no answer is longer than the packet that it answers. */
 
 #endif

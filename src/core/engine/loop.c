@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Calls enter a context and leave it: the lock, the clock, and a sleeper that must learn of what a
- * call has made due.
+ * Calls enter a context and leave it: the lock, the clock, and waking a sleeper if a call has set
+ * an earlier timer.
  */
 #include <errno.h>
 #include <string.h>
@@ -33,7 +33,7 @@
 #include "util/timers.h"
 #include "wait.h"
 
-#define MOMENT         4096u /* ticks: some microseconds at most; so long a clock is right */
+#define MOMENT         4096u /* ticks, at most some microseconds: a reading is valid so long */
 
 static bool is_single(const struct ripc_context *ctx)
 {
@@ -116,7 +116,7 @@ int ripc__enter_in_hastily(const struct ripc_service *service)
 	return error || !service->ended ? error : leave_ended(service->ctx);
 }
 
-/* So what idle partners hold (links, descriptors) is given back where nothing else happens. */
+/* When idle partners must give back links and descriptors, also if nothing else happens. */
 static uint64_t sweep_due(const struct ripc_context *ctx)
 {
 	uint64_t due;
@@ -127,7 +127,7 @@ static uint64_t sweep_due(const struct ripc_context *ctx)
 	return due < ctx->loop.next_sweep_us ? ctx->loop.next_sweep_us : due;
 }
 
-/* When something is due that calls may have made due sooner than a sleeper knows. */
+/* The time of the next work that calls may have made due sooner than a sleeper knows. */
 static inline uint64_t soonest(const struct ripc_context *ctx)
 {
 	uint64_t next = ripc__timers_next(&ctx->loop.timers);
@@ -144,7 +144,7 @@ static inline uint64_t soonest(const struct ripc_context *ctx)
 }
 
 /*
- * Does somebody sleep until the deadline that it has computed? The progress thread only if it
+ * Does a thread sleep until a deadline that it has computed? The progress thread counts only if it
  * sleeps for long: while it ticks, a timer may be late by a tick.
  */
 static inline bool is_slept(const struct ripc_context *ctx)
@@ -161,7 +161,7 @@ static inline void wake_before(struct ripc_context *ctx, uint64_t due_us)
 		ripc__thread_kick(ctx);
 }
 
-/* A sleeper must learn of a timer that is due earlier than it thinks. */
+/* Wakes a sleeper if a timer is due earlier than the sleeper thinks. */
 void ripc__wake_for_timers(struct ripc_context *ctx)
 {
 	if (is_slept(ctx))
@@ -236,16 +236,16 @@ void ripc__wake_ready(struct ripc_context *ctx)
 
 /* ---- progress ---------------------------------------------------------------------------- */
 
-/* The work: what has come, what is due, and what the resolver's sources say. */
+/* The work: datagrams, timers that are due, and events of the resolver's sources. */
 
 #define HOT_MOST       16u /* messages in a row after which a device is surely the hot one */
 #define HOT_ENOUGH     8u
-#define OTHERS_EVERY   256u /* of the looks at the hot device, one is at all */
-#define DUE_EVERY      8u  /* of the looks that find shorts, one runs the timers */
-#define DRAIN_LOOKS    64u /* while more keeps coming */
-#define POLL_LOOKS     8u  /* of one ripc_poll(), that more follow */
-#define POOL_TURN_US       1000000u /* idle memory goes back after one to two of these, */
-#define POOL_SOON_US       100000u  /* and in pieces, so far apart */
+#define OTHERS_EVERY   256u /* polls of the hot device until all devices are polled once */
+#define DUE_EVERY      8u  /* polls that find shorts until the timers run once */
+#define DRAIN_LOOKS    64u /* polls while more keeps coming, at most */
+#define POLL_LOOKS     8u  /* further polls in one ripc_poll(), at most */
+#define POOL_TURN_US       1000000u /* idle memory is given back after one to two of these, */
+#define POOL_SOON_US       100000u  /* in pieces with this distance */
 
 struct device *ripc__hot_device(struct ripc_context *ctx)
 {
@@ -317,7 +317,7 @@ int ripc__resolver_progress(struct ripc_context *ctx)
 	return ripc__resolver_step(ctx->resolver, ctx->now_us);
 }
 
-/* only: just at this device; NULL: at all. */
+/* Polls the devices. only: this device alone; NULL: all. */
 static int devices_progress(struct ripc_context *ctx, struct device *only)
 {
 	int work = 0;
@@ -380,7 +380,7 @@ int ripc__poll(struct ripc_context *ctx)
 	if (ctx->loop.ports_fd >= 0 && !ctx->loop.reader)
 		ripc__kick_drain(ctx->loop.kick_fd);
 	work = more = ripc__progress(ctx);
-	/* Once more after the last: so that its descriptor is not readable for what is done. */
+	/* Poll until nothing is found: else the descriptor is readable for work that is done. */
 	for (uint32_t i = 0; ctx->loop.ports_fd >= 0 && more && i < POLL_LOOKS; i++)
 		work += more = ripc__progress(ctx);
 	ripc__ports_leave(ctx);
@@ -390,8 +390,8 @@ int ripc__poll(struct ripc_context *ctx)
 /* ---- reread ------------------------------------------------------------------------------ */
 
 /*
- * See loop.h. Two readings may go on at the same time, one by a call and one by the thread: what
- * began later counts, whichever ends first.
+ * See loop.h. Two readings may go on at the same time, one by a call and one by the thread. The
+ * reading that began later counts, whichever ends first.
  */
 
 static int read_dir(struct ripc_context *ctx, struct key_dir *found, char why[KEY_WHY])
@@ -437,7 +437,7 @@ static void *reread_main(void *arg)
 	return NULL;
 }
 
-/* Where the application wants no threads. */
+/* Reads the directory in the calling thread, because the application wants no other threads. */
 static void reread_here(struct ripc_context *ctx)
 {
 	struct key_dir found;
@@ -479,9 +479,9 @@ void ripc__reread_end(struct ripc_context *ctx)
 
 /* ---- summing ----------------------------------------------------------------------------- */
 
-/* The checksum of a message that its receiver reads meanwhile, computed without the lock. */
+/* The checksum of a message, computed without the lock while the receiver reads the message. */
 
-/* Neither other threads nor the devices wait for it. False: the message has ended meanwhile. */
+/* Adds a part to the checksum, without the lock. False: the message has ended meanwhile. */
 static bool sum_part(struct outgoing *outgoing, const struct iovec *part, uint64_t start,
 		uint64_t *sum)
 {
@@ -523,7 +523,7 @@ void ripc__sum_follows(struct outgoing *outgoing)
 	bool is_awaited = outgoing->opened && outgoing->opened->is_summing;
 	uint64_t sum = 0;
 
-	if (is_awaited) /* so it does not end before we are done with its items */
+	if (is_awaited) /* the message must not end before we are done with its items */
 		list_append(&outgoing->fencing, &fence.node);
 	if (is_awaited && sum_all(outgoing, &sum)) {
 		outgoing->sum = ripc__blocksum_told(sum);

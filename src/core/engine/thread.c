@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The progress thread. While no call waits, it takes the ports over once nobody has looked at them
- * for a tick of 1 ms; while one does, it only looks after the resolver's descriptors, and after a
- * while it parks. The thread never competes for a packet with a call that is there: a call that
- * comes kicks it out. Where event loops sleep on services' descriptors, it takes them over as soon
- * as no call waits, and sleeps on them in the kernel (wait.c).
+ * The progress thread. While no call waits, the thread takes the ports over once no call has polled
+ * them for a tick of 1 ms. While a call waits, the thread only serves the resolver's descriptors,
+ * and after a while it parks. The thread never competes with a call for a packet: a call that
+ * enters kicks it out. If event loops sleep on services' descriptors, the thread takes the ports
+ * over as soon as no call waits, and sleeps on them in the kernel (wait.c).
  */
 #include <errno.h>
 #include <poll.h>
@@ -15,8 +15,8 @@
 #include "util/system/thread.h"
 #include "wait.h"
 
-#define THREAD_TICK_MAX_US 4000u /* while calls keep looking at the ports */
-#define ROUNDS_MAX     8u  /* looks at the ports between two sleeps */
+#define THREAD_TICK_MAX_US 4000u /* tick while calls keep polling the ports */
+#define ROUNDS_MAX     8u  /* polls of the ports between two sleeps */
 #define PARK_TICKS     10u /* after so many ticks with a sleeping reader the thread parks */
 
 struct shift {
@@ -25,7 +25,7 @@ struct shift {
 	uint32_t idle_ticks;
 };
 
-/* True if calls have looked at the ports since the last tick; then the next one comes later. */
+/* True: calls have polled the ports since the last tick. Then the next tick is longer. */
 static bool shift_is_active(struct ripc_context *ctx, struct shift *shift)
 {
 	uint64_t activity = ripc__activity(ctx);
@@ -38,7 +38,7 @@ static bool shift_is_active(struct ripc_context *ctx, struct shift *shift)
 	return active;
 }
 
-/* Decides what this round watches and until when; returns whether it holds ports and timers. */
+/* Decides what this round watches, and until when. True: the thread serves ports and timers. */
 static bool thread_plan(struct ripc_context *ctx, struct shift *shift, uint64_t *until_us)
 {
 	bool active = shift_is_active(ctx, shift);
@@ -53,21 +53,21 @@ static bool thread_plan(struct ripc_context *ctx, struct shift *shift, uint64_t 
 	}
 	if (active && !ripc__has_descriptors(ctx))
 		return false;
-	/* While there is traffic, timers that come up within a tick need not kick it. */
+	/* While there is traffic, timers that are due within a tick need not kick the thread. */
 	next_us = ripc__next_deadline(ctx);
 	if (!active || next_us < *until_us)
 		*until_us = next_us;
 	return true;
 }
 
-/* What has woken it is done, and what came meanwhile: then it can sleep at once. */
+/* Serves the event that woke the thread, and later ones: then the thread can sleep at once. */
 static void thread_progress(struct ripc_context *ctx)
 {
 	for (uint32_t i = 0; i < ROUNDS_MAX && ripc__progress(ctx); i++)
 		;
 }
 
-/* Sleeps; while it only ticks, and calls keep looking at the ports, without taking the lock. */
+/* Sleeps. While the thread only ticks, and calls keep polling, it takes no lock afterwards. */
 static void thread_sleep(struct ripc_context *ctx, struct shift *shift, struct pollfd *fds,
 		nfds_t n, uint64_t until_us)
 {
@@ -97,14 +97,14 @@ static void thread_round(struct ripc_context *ctx, struct shift *shift)
 
 	ctx->loop.thread_holds = thread_plan(ctx, shift, &until_us);
 	looks = ctx->loop.thread_holds && ctx->loop.ports_fd < 0;
-	/* Also between two calls: the next one takes it that the others are watched. */
+	/* Also between two calls: the next call relies on the thread to watch the other ports. */
 	but = ctx->loop.thread_holds ? NULL : atomic_load(&ctx->loop.watch_beside);
 	fds[0] = (struct pollfd){.fd = ctx->loop.thread_kick_fd, .events = POLLIN};
 	n = n_resolver = ripc__resolver_add(ctx, fds, 1);
 	if ((looks || but) && ripc__ports_arm(ctx, but))
 		n = ripc__ports_add(ctx, fds, n_resolver, &ticks, but);
 	else if (looks || but)
-		until_us = now_us; /* something is there already */
+		until_us = now_us; /* an event is there already */
 	if (ticks && until_us > now_us + THREAD_TICK_US)
 		until_us = now_us + THREAD_TICK_US;
 	thread_sleep(ctx, shift, fds, n, until_us);
@@ -147,7 +147,7 @@ int ripc__thread_start(struct ripc_context *ctx)
 		return 0;
 	error = ripc__thread_make(&ctx->loop.thread, thread_main, ctx);
 	ctx->loop.thread_runs = error == 0;
-	/* There are no more threads for this user or cgroup: no memory, as far as callers go. */
+	/* This user or cgroup may have no more threads. Callers get -ENOMEM. */
 	if (error)
 		ripc__log(ctx, RIPC_LOG_ERROR, "no thread can be created: %s (ulimit -u, or "
 			"pids.max of the cgroup)", strerror(error));

@@ -2,25 +2,27 @@
 /*
  * Which thread does the work, and how threads sleep.
  *
- * Design notes. The ports are looked after by one thread at a time, the reader: a waiting call
- * becomes it if nobody is, polls, and sleeps in the kernel on the ports' descriptors without the
- * lock. Other waiting calls sleep beside it; a reader that leaves hands the reading on. While no
- * call waits, the progress thread takes the ports over once nobody has looked for a tick of 1 ms;
- * while one does, it only looks after the resolver's descriptors. The thread never competes for a
- * packet with a call that is there: a call that comes kicks it out.
+ * Design notes. One thread at a time serves the ports: the reader. A waiting call becomes the
+ * reader if there is none, polls, and sleeps in the kernel on the ports' descriptors without the
+ * lock. Other waiting calls sleep beside the reader. A reader that leaves hands the reading on.
+ * While no call waits, the progress thread takes the ports over once no call has polled them for a
+ * tick of 1 ms. While a call waits, the thread only serves the resolver's descriptors. The thread
+ * never competes with a call for a packet: a call that enters kicks it out.
  *
- * Sleeping in the port's own wait saves what poll() costs (12 % of a round trip over UDP,
- * docs/rationale.md). That wait is used while messages flow and no long message is in progress;
- * what timers there are (acks that may get lost) the ticking thread runs. A silence of 100 ms leads
- * to poll(), which can sleep for ever.
+ * Sleeping in the port's own wait saves the cost of poll() (12 % of a round trip over UDP,
+ * docs/rationale.md). The port's own wait is used while messages flow and no long message is in
+ * progress. Meanwhile the ticking thread runs the timers (of acks that may get lost). After 100 ms
+ * without a datagram the reader uses poll(), which can sleep for ever.
  *
- * With several devices that is the hot one, by which the last messages came; meanwhile the thread
- * watches the others. A spinning reader looks at them now and then: a look can cost a system call.
+ * With several devices, the reader waits in the hot one, by which the last messages came. Meanwhile
+ * the thread watches the others. A polling reader polls them only now and then, because each poll
+ * can cost a system call.
  *
- * A call that can be ended before its time (wait.c) is done then, too, ready or not.
+ * A call that ends early (section "interrupt") is done, too, ready or not.
  *
- * expect_sleep: the last looks, of a system call each, found nothing (a ping-pong): the reader lets
- * others run and looks after that while it pays (yield_and_look); else it sleeps at once.
+ * expect_sleep: the last polls, of a system call each, found nothing (a ping-pong). Then the reader
+ * yields to other threads and polls after that, while that pays (yield_and_look); else it sleeps at
+ * once.
  */
 #include <errno.h>
 #include <poll.h>
@@ -48,13 +50,15 @@
 /* ---- readiness --------------------------------------------------------------------------- */
 
 /*
- * Sleeping on the descriptors of ports and resolver, and ending that. Owns none of them.
+ * Sleeping on the descriptors of ports and resolver, and ending the sleep. This file owns none of
+ * the descriptors.
  *
- * Design notes. An application that sleeps on eventfds does not look at the ports. Either the
- * progress thread does as soon as no call is there: it sleeps on the ports in the kernel, and
- * waits for no tick before. Or the application has asked for the ports' descriptor, an epoll: then
- * they are its own, and the progress thread only runs timers and the resolver. What was found
- * while arming the ports makes that descriptor readable by the kick, which else is the reader's.
+ * Design notes. An application that sleeps on eventfds does not poll the ports. Without a
+ * descriptor of the context, the progress thread serves the ports as soon as no call does: it
+ * sleeps on them in the kernel, without waiting for a tick first. If the application has requested
+ * the context's descriptor, an epoll of all ports, the application serves the ports, and the
+ * progress thread only runs timers and the resolver. If arming the ports finds an event, the kick
+ * makes that descriptor readable. Otherwise the kick is for the reader.
  */
 
 void ripc__kick(int fd)
@@ -159,11 +163,11 @@ static int watch(int epoll_fd, int fd)
 static int watch_all(struct ripc_context *ctx, int epoll_fd)
 {
 	struct pollfd fds[POLLS_MAX] = {{.fd = ctx->loop.kick_fd}};
-	bool ticks = false; /* what has no descriptor is served by timeouts */
+	bool ticks = false; /* ports without a descriptor are served by timeouts */
 	nfds_t n = ripc__ports_add(ctx, fds, 1, &ticks, NULL);
 	int error = 0;
 
-	/* Without a progress thread the application is all there is to serve the resolver. */
+	/* Without a progress thread only the application can serve the resolver. */
 	if (ctx->cfg.flags & RIPC_NO_THREAD)
 		n = ripc__resolver_add(ctx, fds, n);
 	for (nfds_t i = 0; !error && i < n; i++)
@@ -173,7 +177,7 @@ static int watch_all(struct ripc_context *ctx, int epoll_fd)
 
 void ripc__port_widened(struct ripc_context *ctx, const struct device *device)
 {
-	if (ctx->loop.ports_fd >= 0) /* without memory: looked at with the others */
+	if (ctx->loop.ports_fd >= 0) /* without memory: polled with the other ports */
 		watch(ctx->loop.ports_fd, device->many_fd);
 	ripc__thread_kick(ctx);
 	if (ctx->loop.reader && ctx->loop.reader->asleep_on_port)
@@ -224,16 +228,17 @@ void ripc__ports_leave(struct ripc_context *ctx)
 /*
  * Ending calls that wait.
  *
- * Design notes. A signal handler may call ripc_wake(), also one that interrupts a thread which has
- * the lock. So ripc_wake() takes none: the wake is counted in its service, loop.woken is set, and
- * the reader's sleep ended, of whichever kind it is. The reader finds loop.woken set, and ends the
- * sleep of those beside it that are meant (ripc__wake_ready()). A thread that sleeps beside has a
- * reader, or has just become the reader. A reader that goes into a port's own wait says so
- * (loop.waits_on), then looks at loop.woken; ripc_wake() sets that, then looks at loop.waits_on:
- * one of them sees the other. In ppoll() the kick stays readable until it is taken.
+ * Design notes. A signal handler may call ripc_wake(), also if it interrupts a thread which has
+ * the lock. Therefore ripc_wake() takes no lock. It counts the wake in the service, sets
+ * loop.woken, and ends the reader's sleep of any kind. The reader finds loop.woken set, and ends
+ * the sleep of those waiters beside it that wait in the service (ripc__wake_ready()). A thread
+ * that sleeps beside has a reader, or has just become the reader. A reader that enters a port's own
+ * wait first sets loop.waits_on, then reads loop.woken. ripc_wake() first sets loop.woken, then
+ * reads loop.waits_on. So at least one of them sees the other. In ppoll() the kick stays readable
+ * until it is taken.
  *
- * Sends and calls that close are not ended: they report an outcome. A wake that meets none but
- * these is kept for the next call that it can end.
+ * A wake ends no sends and no closing calls, because these report an outcome. If only such calls
+ * wait, the wake is kept for the next call that it can end.
  */
 
 bool ripc__wake_take(_Atomic uint32_t *wakes)
@@ -268,7 +273,7 @@ int ripc_wake(struct ripc_service *svc)
 
 static void signals_hold(struct signals *signals)
 {
-	/* What the program itself has done wrong is told at once. */
+	/* Signals that faults of the program itself raise are delivered at once. */
 	static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT};
 	sigset_t most;
 
@@ -291,18 +296,18 @@ static bool signals_came(const struct signals *signals)
 
 /* ---- wait -------------------------------------------------------------------------------- */
 
-#define GLANCE_US      20u /* until what has no descriptor is looked at again, at first */
-#define LOOK_EVERY     32u /* of the waits, one looks before it sleeps, to notice load */
-#define YIELD_US       50u /* for which it yields before it sleeps */
-#define SLICE_US       500u /* a yield that takes so long: another had the processor for a slice */
-#define YIELD_SHARE    16u /* of the time, such yields may take one part */
-#define YIELD_CREDIT   4u  /* fruitless times until it is only tried now and then */
-#define GLANCES        8u  /* of a spinning reader at the hot device, between two at all */
-#define PORT_WAIT_US   200000u /* twice what a backend's wait may take */
-#define SIGNALS_EVERY  64u /* of the turns of a spinning reader, one looks for signals */
-#define BESIDE_US      50000u /* after which one that sleeps beside looks for them */
+#define GLANCE_US      20u /* until ports without a descriptor are polled again, at first */
+#define LOOK_EVERY     32u /* waits until one polls before it sleeps, to notice load */
+#define YIELD_US       50u /* time for which the reader yields before it sleeps */
+#define SLICE_US       500u /* if a yield takes longer, another thread had a whole slice */
+#define YIELD_SHARE    16u /* such yields may take 1/16 of the time */
+#define YIELD_CREDIT   4u  /* vain yields until the reader yields only now and then */
+#define GLANCES        8u  /* polls of the hot device until all devices are polled once */
+#define PORT_WAIT_US   200000u /* twice the longest wait in a backend */
+#define SIGNALS_EVERY  64u /* rounds of a polling reader until it checks for signals */
+#define BESIDE_US      50000u /* until a waiter that sleeps beside checks for signals */
 
-/* For how long a waiting call polls without giving way; 0: not at all. */
+/* The time for which a waiting call polls without yielding; 0: the call does not poll. */
 static uint32_t spin_us(const struct ripc_context *ctx)
 {
 	return ctx->cfg.spin_us == RIPC_SPIN_NEVER ? 0 : ctx->cfg.spin_us;
@@ -341,7 +346,7 @@ static void reader_sleep(struct ripc_context *ctx, struct waiter *self, uint64_t
 	ripc__lock_timely(ctx);
 	self->signalled |= mask && !undisturbed;
 	self->asleep_on_port = false;
-	/* A kick that came after the sleep must not stand in the way of the next one. */
+	/* A kick that came after the sleep must not end the next sleep. */
 	if (ctx->loop.reader_kicked || fds[0].revents) {
 		ripc__kick_drain(ctx->loop.kick_fd);
 		ctx->loop.reader_kicked = false;
@@ -383,7 +388,7 @@ static void port_wait(struct ripc_context *ctx, struct waiter *self, uint64_t un
 	ctx->loop.reader_until_us = until_us;
 	ripc__activity_count(ctx);
 	ripc__unlock(ctx);
-	if (!atomic_load(&ctx->loop.woken)) /* after waits_on was set: wait.c */
+	if (!atomic_load(&ctx->loop.woken)) /* after waits_on was set: section "interrupt" */
 		device->ops->net.wait(device->port);
 	ripc__lock_timely(ctx);
 	self->asleep_on_port = false;
@@ -394,7 +399,7 @@ static void port_wait(struct ripc_context *ctx, struct waiter *self, uint64_t un
 	ripc__due_progress(ctx, ripc__device_progress(ctx, device));
 }
 
-/* A thread that wants the lock has its turn, and the clock is read. */
+/* Lets a thread that wants the lock have it, and reads the clock. */
 static void give_way(struct ripc_context *ctx)
 {
 	ripc__unlock(ctx);
@@ -412,7 +417,7 @@ static RIPC__RARE void signals_look(struct ripc_context *ctx, struct waiter *sel
 	self->signalled |= came;
 }
 
-/* Polls for as long as the configuration says before sleeping. True: something came. */
+/* Polls for the configured time before sleeping. True: something came. */
 static bool spin(struct ripc_context *ctx, struct waiter *self)
 {
 	uint64_t until_us = ctx->now_us + spin_us(ctx);
@@ -429,7 +434,7 @@ static bool spin(struct ripc_context *ctx, struct waiter *self)
 	return false;
 }
 
-/* One time that others run, and a look. */
+/* Yields once, and polls. */
 static bool yield_once(struct ripc_context *ctx, struct waiter *self)
 {
 	uint64_t began_us = ctx->now_us, took_us;
@@ -444,11 +449,11 @@ static bool yield_once(struct ripc_context *ctx, struct waiter *self)
 }
 
 /*
- * Lets others run and looks again, for a short time: where the partner shares our processor, or is
- * about to answer, that saves falling asleep and being woken, which takes longer than most answers
- * do. Done while it pays, tried now and then. Beside busy processes a yield gives a whole slice
- * away, while the kernel wakes a sleeper before it lets a busy process go on: after a yield that
- * took so long there is none for 16 times as long.
+ * Yields and polls in turn, for a short time. If the partner shares our processor, or is about to
+ * answer, this saves a sleep and a wake-up, which take longer than most answers. The reader does
+ * this while it pays, and otherwise tries it now and then. Beside busy processes a yield gives a
+ * whole slice away, whereas the kernel prefers a woken sleeper to a busy process. Therefore no
+ * yield follows a long one for 16 times as long.
  */
 static bool yield_and_look(struct ripc_context *ctx, struct waiter *self)
 {
@@ -461,7 +466,7 @@ static bool yield_and_look(struct ripc_context *ctx, struct waiter *self)
 		if (!yield_once(ctx, self))
 			continue;
 		ctx->loop.yield_credit = YIELD_CREDIT;
-		ctx->loop.expect_sleep = true; /* next time it need not look before it yields */
+		ctx->loop.expect_sleep = true; /* next time yield without polling first */
 		return true;
 	}
 	ctx->loop.yield_credit -= ctx->loop.yield_credit > 0;
@@ -492,7 +497,7 @@ static void reader_step(struct ripc_context *ctx, struct waiter *self, uint64_t 
 			return;
 	}
 	ripc__acks_flush(ctx);
-	/* Whatever was without the lock must look whether it still has to sleep. */
+	/* After any time without the lock, check whether this call still has to sleep. */
 	if (yield_and_look(ctx, self) || ripc__waiter_is_done(self))
 		return;
 	until_us = ripc__next_deadline(ctx);
@@ -503,14 +508,14 @@ static void reader_step(struct ripc_context *ctx, struct waiter *self, uint64_t 
 		reader_sleep(ctx, self, until_us);
 }
 
-/* While another call reads, which has to learn of our timers: by the thread, within a tick. */
+/* Sleeps beside the reader. The thread runs our timers within a tick, or we wake the reader. */
 static void sleep_beside(struct ripc_context *ctx, struct waiter *self, uint64_t deadline_us)
 {
 	if (ctx->loop.thread_parked)
 		ripc__thread_kick(ctx);
 	else if (!ctx->loop.thread_runs)
 		ripc__wake_for_timers(ctx);
-	/* A futex knows no mask of signals: they are looked for now and then. */
+	/* A futex wait has no signal mask: check for signals now and then. */
 	if (self->signals && ctx->now_us + BESIDE_US < deadline_us)
 		deadline_us = ctx->now_us + BESIDE_US;
 	self->asleep_beside = true;
@@ -521,7 +526,7 @@ static void sleep_beside(struct ripc_context *ctx, struct waiter *self, uint64_t
 		signals_look(ctx, self);
 }
 
-/* Not inline, lest gcc 12 take the list for one that outlives its members (-Wdangling-pointer). */
+/* Not inline: else gcc 12 warns that the list outlives its member (-Wdangling-pointer). */
 static __attribute__((noinline)) void waiter_join(struct ripc_context *ctx, struct waiter *self)
 {
 	list_append(&ctx->loop.waiters, &self->node);
@@ -536,7 +541,7 @@ static void waiter_leave(struct ripc_context *ctx, struct waiter *self)
 		ctx->loop.reader = NULL;
 	if (ctx->loop.reader)
 		return;
-	/* Also if the reading was handed to us just when we gave up waiting. */
+	/* The reading may have been handed to us just when we gave up waiting. */
 	list_for_each(node, &ctx->loop.waiters) {
 		struct waiter *waiter = list_entry(node, struct waiter, node);
 
@@ -550,7 +555,7 @@ static void waiter_leave(struct ripc_context *ctx, struct waiter *self)
 	ripc__ports_leave(ctx);
 }
 
-/* In a simulated world: others move on, until something is here or time has passed. */
+/* In a simulated world: lets the other contexts run until something arrives or time has passed. */
 static void idle_step(struct ripc_context *ctx, uint64_t deadline_us)
 {
 	uint64_t until_us;
@@ -564,7 +569,7 @@ static void idle_step(struct ripc_context *ctx, uint64_t deadline_us)
 	ripc__lock_timely(ctx);
 }
 
-/* After ripc_wake(): the threads that are meant are found. */
+/* After ripc_wake(): finds the threads that are meant. */
 static void wakes_spread(struct ripc_context *ctx)
 {
 	if (!atomic_load_explicit(&ctx->loop.woken, memory_order_relaxed))
@@ -593,14 +598,14 @@ static __attribute__((noinline)) void wait_long(struct ripc_context *ctx, struct
 		if (ctx->loop.changed && ctx->loop.waiters.next->next != &ctx->loop.waiters)
 			ripc__wake_ready(ctx);
 		if (!done && ctx->env.idle == NULL) {
-			give_way(ctx); /* what we do not wait for may come without end */
+			give_way(ctx); /* datagrams for other calls may come without end */
 			done = ripc__waiter_is_done(self);
 		}
 	}
 	waiter_leave(ctx, self);
 }
 
-/* Often it is there already: then nobody need know that we came. */
+/* Often the event is there already: then this call need not become a waiter. */
 static inline __attribute__((always_inline)) bool wait_briefly(struct ripc_context *ctx,
 		bool (*ready)(void *arg), void *arg, uint64_t deadline_us)
 {
@@ -623,7 +628,7 @@ static inline __attribute__((always_inline)) bool wait_briefly(struct ripc_conte
 	return ripc__look(ctx, 1) && ready(arg);
 }
 
-/* What sleeps has its state on the stack: kept out of the way of what need not. */
+/* Not inlined: only calls that sleep need the waiter on the stack. */
 static __attribute__((noinline)) bool wait_asleep(struct ripc_context *ctx,
 		bool (*ready)(void *arg), void *arg, uint64_t deadline_us)
 {
@@ -663,7 +668,7 @@ static __attribute__((noinline)) int wait_to_end(struct ripc_context *ctx,
 	return ready(arg);
 }
 
-/* Inline where link-time optimisation is: a receive mostly finds its message by the first look. */
+/* Inline with link-time optimisation: a receive mostly finds its message by the first poll. */
 extern inline int ripc__wait_or_end(struct ripc_context *ctx, struct ripc_service *service,
 		bool (*ready)(void *arg), void *arg, uint64_t deadline_us)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Waiting in calls. For its users it includes internal.h and loop.h. */
+/* Waiting in calls. */
 #ifndef RIPC_WAIT_H
 #define RIPC_WAIT_H
 
@@ -16,7 +16,7 @@
 struct device;
 struct ripc_context;
 
-/* Waits until ready(arg) or the deadline, doing what there is to do. True: ready. */
+/* Waits until ready(arg) or the deadline, and does the context's work meanwhile. True: ready. */
 bool ripc__wait(struct ripc_context *ctx, bool (*ready)(void *arg), void *arg,
 		uint64_t deadline_us);
 /*
@@ -68,10 +68,13 @@ void ripc__kick(int fd);
 void ripc__kick_drain(int fd);
 /* Ends the sleep of the progress thread. */
 void ripc__thread_kick(struct ripc_context *ctx);
-/* Adds the ports' descriptors but one's (or NULL) behind the first n; *ticks: a port has none. */
+/*
+ * Adds the ports' descriptors behind the first n, except those of "but" (may be NULL). *ticks: a
+ * port has none.
+ */
 nfds_t ripc__ports_add(struct ripc_context *ctx, struct pollfd *fds, nfds_t n, bool *ticks,
 		const struct device *but);
-/* Arms the ports, without that of but (may be NULL). False: an event came in while arming. */
+/* Arms the ports except that of "but" (may be NULL). False: an event came in while arming. */
 bool ripc__ports_arm(struct ripc_context *ctx, const struct device *but);
 /* Adds the resolver's descriptors. */
 nfds_t ripc__resolver_add(struct ripc_context *ctx, struct pollfd *fds, nfds_t n);
@@ -84,8 +87,8 @@ bool ripc__sleep_on(struct pollfd *fds, nfds_t n, uint64_t now_us, uint64_t unti
 /* The descriptor of all ports, for the application's event loop; made at the first call. */
 int ripc__context_fd(struct ripc_context *ctx);
 /*
- * No call looks at the ports from now on, but the application may sleep on descriptors. So the
- * progress thread looks at once; or packets that come make the context's descriptor readable.
+ * No call polls the ports from now on, but the application may sleep on descriptors. Either the
+ * progress thread takes the ports over at once, or packets make the context's descriptor readable.
  */
 void ripc__ports_leave(struct ripc_context *ctx);
 

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Long messages to groups: as many ordinary long messages as there are members, each to one
- * incarnation, and one end for all of them.
+ * Long messages to groups: an ordinary long message to each member's incarnation, and one end for
+ * all of them.
  *
- * The members are those that the resolver knows when it says that these are all; if it takes too
- * long, those that it knows when half of the time is over. What is given (RIPC_GIVE) has one
- * reference more for each member; the sender's own goes when a member has the message, or may have.
+ * The members are those that the resolver knows when its search is complete, or, if that takes too
+ * long, when half of the time is over. An item that is transferred (RIPC_GIVE)
+ * has one reference more for each member; the sender's own is dropped when a member has the
+ * message, or may have it.
  *
- * The ID of a member may mean another incarnation: the member has gone, and its service was begun
- * anew, or two services have the ID until one of them yields. The member's part waits then until it
- * is known where the member is, or that it has gone.
+ * The ID of a member may belong to another incarnation. Either the member has gone, and its service
+ * was started again, or two services have the ID until one of them yields. Then the member's part
+ * waits until the place of the member is known, or its end.
  *
- * A fanout is over when each part has ended and the network uses the items no more. A call that
- * waits ends the parts at the deadline, as outgoing_wait() of api/send.c does, and a NOTICE follows
+ * A fanout is over when each part has ended and the network does not use the items any more. A
+ * waiting call ends the parts at the deadline, like outgoing_wait() of api/send.c. A NOTICE follows
  * when the items are free.
  */
 #include "fanout.h"
@@ -31,8 +32,8 @@
 #include "core/wire/wire.h"
 #include "group.h"
 
-#define AGAIN_US      20000u  /* parts that wait for their members are tried again */
-#define SLOW_LEAST_US 100000u /* RIPC_LEAVE_SLOW: a slow member has so long in any case */
+#define AGAIN_US      20000u  /* until waiting parts are tried again */
+#define SLOW_LEAST_US 100000u /* RIPC_LEAVE_SLOW: least time for a slow member */
 
 /* ---- the end ----------------------------------------------------------------------------- */
 
@@ -49,7 +50,7 @@ static void fanout_free(struct fanout *fanout)
 	free(fanout);
 }
 
-/* The status of the whole: an unknown one counts most, then any that is not 0. */
+/* Sets the status of the fanout: an unknown outcome counts most, then any status that is not 0. */
 static void sum_up(struct fanout *fanout)
 {
 	const struct ripc_counts *counts = &fanout->counts;
@@ -68,7 +69,7 @@ static void references_drop(struct fanout *fanout)
 		ripc__buffer_free(context_of(fanout), fanout->items[i].iov_base);
 }
 
-/* The sender's own references are dropped, unless the application learns that they are its own. */
+/* Drops the sender's references, unless the application learns that it still has them. */
 static void give(struct fanout *fanout)
 {
 	bool untold = !fanout->service && fanout->flags & RIPC_NOWAIT;
@@ -79,7 +80,7 @@ static void give(struct fanout *fanout)
 	fanout->flags &= ~(uint32_t)RIPC_GIVE;
 }
 
-/* The application hears of the end, if there is a service to hear of it. */
+/* Reports the end to the application, unless the service is closed. */
 static void report(struct fanout *fanout)
 {
 	struct ripc_msg *public = &fanout->message.public;
@@ -99,7 +100,7 @@ static void report(struct fanout *fanout)
 	ripc__end_report(fanout->service, &fanout->message, fanout->flags & RIPC_AWAITED);
 }
 
-/* Is all known, and are the items free? Then it ends. */
+/* Ends the fanout once all outcomes are known and the items are free. */
 static void settle(struct fanout *fanout)
 {
 	if (!fanout->begun || fanout->n_open || fanout->over)
@@ -107,7 +108,7 @@ static void settle(struct fanout *fanout)
 	fanout->over = true;
 	context_of(fanout)->loop.changed = true;
 	if (!fanout->waiter && !(fanout->flags & RIPC_NOWAIT)) {
-		report(fanout); /* a call has waited for it, and knows the outcome */
+		report(fanout); /* the call that waited knows the outcome already */
 		return;
 	}
 	sum_up(fanout);
@@ -125,7 +126,7 @@ static void count(struct fanout *fanout, const struct delivery *delivery)
 	counts->unknown += delivery->public.outcome == RIPC_UNKNOWN;
 }
 
-/* The member may have gone: then it is of the group no more. */
+/* The member may have gone: the resolver checks whether it is still in the group. */
 static void doubt(const struct delivery *delivery)
 {
 	const struct fanout *fanout = delivery->fanout;
@@ -142,14 +143,14 @@ static void conclude(struct delivery *delivery, enum ripc_outcome outcome, int s
 	delivery->public.outcome = outcome;
 	delivery->public.status = status;
 	count(fanout, delivery);
-	if (status == -ENOENT) /* the word of the member, or of the resolver */
+	if (status == -ENOENT) /* reported by the member, or by the resolver */
 		ripc__resolver_expel(context_of(fanout)->resolver, fanout->group,
 			delivery->public.incarnation);
 	else if (outcome == RIPC_UNKNOWN || status == -ETIMEDOUT || status == -EHOSTUNREACH)
 		doubt(delivery);
 }
 
-/* One that waits. */
+/* Ends the part of a member that is waited for. */
 static void give_up(struct delivery *delivery, int status)
 {
 	delivery->waits = false;
@@ -166,7 +167,7 @@ static void wait_for_member(struct fanout *fanout, struct delivery *delivery)
 		ripc__timer_set(&ctx->loop.timers, &fanout->timer, ctx->now_us + AGAIN_US);
 }
 
-/* The part has not begun, as its member's ID means another: the member may live nevertheless. */
+/* Has the part not begun, because another service has the member's ID? The member may live. */
 static bool is_passed_by(const struct delivery *delivery, const struct outgoing *outgoing)
 {
 	const struct fanout *fanout = delivery->fanout;
@@ -177,7 +178,7 @@ static bool is_passed_by(const struct delivery *delivery, const struct outgoing 
 		ripc__find_is_rivalled(fanout->service, &member);
 }
 
-/* Most have it: the others have as long again. */
+/* At least half of the members have the message: the others get as much time again. */
 static void hurry(struct fanout *fanout)
 {
 	uint64_t now_us = context_of(fanout)->now_us, more_us = now_us - fanout->started_us;
@@ -201,7 +202,7 @@ void ripc__delivery_ended(struct outgoing *outgoing)
 		wait_for_member(fanout, delivery);
 		return;
 	}
-	if (!delivery->public.outcome) /* else the call that waited has counted it */
+	if (!delivery->public.outcome) /* not counted by the waiting call yet */
 		conclude(delivery, outgoing->outcome, outgoing->status);
 	fanout->n_open--;
 	if (fanout->flags & RIPC_LEAVE_SLOW && !fanout->hurried &&
@@ -242,7 +243,7 @@ static int references_take(struct fanout *fanout)
 	return error;
 }
 
-/* One member's part; if it can neither begin nor wait, it was not delivered. */
+/* Begins a member's part. A part that can neither begin nor wait was not delivered. */
 static void deliver(struct fanout *fanout, struct delivery *delivery)
 {
 	uint64_t now_us = context_of(fanout)->now_us;
@@ -268,7 +269,7 @@ static void deliver(struct fanout *fanout, struct delivery *delivery)
 		give_up(delivery, error);
 }
 
-/* The members that are known now. -ENOMEM: there is no memory for the list. */
+/* Copies the list of members that are known now. -ENOMEM. */
 static int snapshot(struct fanout *fanout, const struct gathering *gathering, uint32_t n)
 {
 	fanout->deliveries = calloc(n ? n : 1, sizeof(*fanout->deliveries));
@@ -302,7 +303,7 @@ static void begin(struct fanout *fanout)
 	settle(fanout);
 }
 
-/* Parts that wait for their members; to send to one can end others. */
+/* Tries waiting parts again. Sending to one member can end other parts. */
 static void try_again(struct fanout *fanout)
 {
 	bool is_late = context_of(fanout)->now_us >= fanout->deadline_us;
@@ -364,7 +365,7 @@ static struct fanout *fanout_alloc(struct ripc_service *service, const struct ri
 	return fanout;
 }
 
-/* The slowest member sets the pace, unless slow ones are left. */
+/* Must the send wait for a slow member? The slowest one sets the pace, unless RIPC_LEAVE_SLOW. */
 static bool must_wait(struct ripc_service *service, const struct ripc_send *request,
 		const struct gathering *gathering)
 {
@@ -427,14 +428,14 @@ void ripc__fanouts_gathered(struct ripc_context *ctx, uint64_t group)
 {
 	struct fanout *fanout;
 
-	/* Beginning one can end others: look anew. */
+	/* The beginning of one fanout can end others: search anew. */
 	while ((fanout = waiting_for(ctx, group)))
 		begin(fanout);
 }
 
 /* ---- ends from outside ------------------------------------------------------------------- */
 
-/* It reaches nobody. */
+/* The message reaches no member. */
 static void abandon(struct fanout *fanout, int status)
 {
 	ripc__timer_stop(&context_of(fanout)->loop.timers, &fanout->timer);
@@ -443,7 +444,7 @@ static void abandon(struct fanout *fanout, int status)
 	settle(fanout);
 }
 
-/* The call does not wait any longer: what is known now counts. */
+/* The call stops waiting: ends all parts with the outcomes that are known now. */
 static void expire(struct fanout *fanout)
 {
 	if (!fanout->begun)
@@ -482,7 +483,7 @@ int ripc__fanout_end(struct fanout *fanout, uint32_t *outcome, struct ripc_count
 	return status;
 }
 
-/* All parts that wait for their members. */
+/* Gives up all parts that wait for their members. */
 static void give_all_up(struct fanout *fanout)
 {
 	for (uint32_t i = 0; i < fanout->n; i++) {

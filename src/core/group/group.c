@@ -2,13 +2,13 @@
 /*
  * Groups: joining and leaving, and short messages to all members.
  *
- * A message to a group is as many messages as there are members: each goes to one incarnation, by
- * its own route, with that partner's token and number. So each rule for one partner holds for each
- * member, and the group adds none. Only shorts to many members on one segment go to all of them in
- * one datagram (stream.c). The network is asked for members by the resolver (gather.c).
+ * A message to a group is a separate message to each member: to one incarnation, by its own route,
+ * with that partner's token and number. Therefore each rule for a partner holds for each member,
+ * and the group adds none. Only shorts to many members on one segment are multicast (stream.c). The
+ * resolver finds the members (resolve/gather.c).
  *
- * A short that is sent while members are still being found goes to those known at once, and a copy
- * is kept for those that are found until the resolver says that these are all.
+ * A short that is sent while the resolver still searches is sent to the known members at once. A
+ * copy is kept for members that are found until the search is complete.
  */
 #include "group.h"
 
@@ -30,14 +30,14 @@
 
 #define KEPT_MAX 256u /* shorts of a context */
 
-/* A short that later members get, too. */
+/* A short that is also sent to members that are found later. */
 struct kept {
 	struct list node; /* ctx->groups.kept */
 	struct ripc_service *service;
 	uint64_t group;
 	uint64_t *told;         /* incarnations of the members that were known, sorted */
 	uint32_t n_told, n_items;
-	uint32_t number;        /* in the stream by which it went to many; 0: it did not */
+	uint32_t number;        /* in the stream, if the short was multicast; else 0 */
 	struct iovec items[];
 };
 
@@ -76,7 +76,7 @@ void ripc__groups_leave(struct ripc_service *service)
 	while (service->groups.count) {
 		uint32_t at = 0;
 
-		/* The first that there is: the map's keys tell which. */
+		/* Find the first used entry: the key is the group. */
 		while (!service->groups.entries[at].value)
 			at++;
 		ripc__group_leave(service, service->groups.entries[at].key);
@@ -129,7 +129,7 @@ static int compare(const void *a, const void *b)
 	return *left < *right ? -1 : *left > *right;
 }
 
-/* Notes which members are known. */
+/* Records the members that are known. */
 static int told_note(struct kept *kept, const struct gathering *gathering)
 {
 	uint32_t n = ripc__gathering_places(gathering);
@@ -147,14 +147,14 @@ static int told_note(struct kept *kept, const struct gathering *gathering)
 	return 0;
 }
 
-/* Also one that was taken for gone, and is found again, does not get it twice. */
+/* Has the member got the short? A member that was thought gone and found again gets it once. */
 static bool was_told(const struct kept *kept, uint64_t incarnation)
 {
 	return kept && bsearch(&incarnation, kept->told, kept->n_told, sizeof(*kept->told),
 		compare);
 }
 
-/* A copy for those that are found yet. */
+/* Keeps a copy for members that are found later. */
 static int keep(struct ripc_service *service, const struct ripc_send *request, uint64_t total,
 		const struct gathering *gathering, struct kept **kept_out)
 {
@@ -186,7 +186,7 @@ static int keep(struct ripc_service *service, const struct ripc_send *request, u
 	return 0;
 }
 
-/* The members that get it: all, or (kept) those that were not known. NULL: there is no memory. */
+/* The receivers: all members, or (kept) those that were not known before. NULL: no memory. */
 static struct ripc__member *receivers(const struct ripc_service *service,
 		const struct gathering *gathering, const struct kept *kept, uint32_t *n)
 {
@@ -204,7 +204,7 @@ static struct ripc__member *receivers(const struct ripc_service *service,
 	return list;
 }
 
-/* One datagram to those who hear the stream, if that pays. Returns to how many it went. */
+/* Multicasts the short to members that hear the stream, if that pays. Returns their number. */
 static uint32_t send_to_many(struct ripc_service *service, const struct ripc_send *request,
 		struct stream *stream, struct ripc__member *list, uint32_t *n)
 {
@@ -224,8 +224,8 @@ static uint32_t send_to_many(struct ripc_service *service, const struct ripc_sen
 }
 
 /*
- * A copy to each. Returns to how many it went; *error is why it did not go to one. number: in the
- * stream; 0: it did not go to many.
+ * Sends a copy to each member. Returns the number of members that it was sent to; *error is the
+ * error of another one. number: in the stream; 0: the short was not multicast.
  */
 static uint32_t send_copies(struct ripc_service *service, const struct ripc_send *request,
 		const struct ripc__member *list, uint32_t n, uint32_t number, int *error)
@@ -249,8 +249,9 @@ static uint32_t send_copies(struct ripc_service *service, const struct ripc_send
 }
 
 /*
- * To all; kept is for those that are found yet, or NULL. Returns as send_copies(). To send to one
- * can end other messages, and so expel any of them: the list is a copy.
+ * Sends to all members. kept: for members that are found later; or NULL. Returns as send_copies().
+ * The list is a copy, because sending to a member can end other messages, and thereby expel any
+ * member.
  */
 static uint32_t send_all(struct ripc_service *service, const struct ripc_send *request,
 		const struct gathering *gathering, struct kept *kept, int *error)
@@ -269,7 +270,7 @@ static uint32_t send_all(struct ripc_service *service, const struct ripc_send *r
 	return n_sent;
 }
 
-/* To those that were found since. */
+/* Sends a kept short to members that were found since. */
 static void send_kept(const struct kept *kept, const struct gathering *gathering)
 {
 	const struct ripc_send request = {.to = kept->group, .items = kept->items,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Groups: who has joined, and short messages to all members. */
+/* Groups: joining and leaving, and short messages to all members. */
 #ifndef RIPC_CORE_GROUP_H
 #define RIPC_CORE_GROUP_H
 
@@ -22,19 +22,19 @@ void ripc__groups_leave(struct ripc_service *service);
 
 /* A short message to a group (request->to). */
 int ripc__group_short(struct ripc_service *service, const struct ripc_send *request);
-/* What the resolver knows of the group is complete: shorts that were kept go to those found. */
+/* The resolver knows all members of the group: shorts that were kept are sent to the new ones. */
 void ripc__group_gathered(struct ripc_context *ctx, uint64_t group);
-/* The shorts of a service are dropped; NULL: of all. */
+/* Drops the kept shorts of a service; NULL: of all services. */
 void ripc__kept_drop(struct ripc_context *ctx, const struct ripc_service *service);
 
 /*
- * Looks for the members of a group, with what has come so far. As ripc__resolver_gather(); *n is
- * how many there are but the service itself.
+ * Looks for the members of a group, after taking in all answers that have come. Returns as
+ * ripc__resolver_gather(). *n is the number of members without the service itself.
  */
 int ripc__group_members(struct ripc_service *service, uint64_t group,
 		struct gathering **gathering, uint32_t *n);
 
-/* Of a context. */
+/* The groups of a context. */
 struct groups {
 	struct list fanouts, kept; /* fanout.h, group.c */
 	uint32_t n_kept;

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See heard.h. What is heard counts like any packet of a partner: with the token that the partner
- * gave, from where the route to it leads, each number once. Nobody else is answered, whatever
- * comes.
+ * See heard.h. A multicast datagram counts like any packet of a partner: it must have the token
+ * that we gave the partner, it must come from the address that the route leads to, and each number
+ * counts once. Other datagrams are not answered.
  *
- * A datagram to many has the sender's incarnation and the group. Several services of this context
- * may have been told of the same stream: each has a partner of its own for it.
+ * A multicast datagram has the sender's incarnation and the group. Several services of this context
+ * may know the same stream: each has a partner of its own for it.
  *
- * What is known of a stream begins with the first copy, which may overtake the packet that tells of
- * the stream, and is kept as long as the partner: so that no short comes both ways, in any order.
- * A sender whose address has changed may have two partner objects here, one for each address: it
- * sends STREAM and copies by one of them, and only this one hears.
+ * The record of a stream begins with the first copy, which may overtake the packet that announces
+ * the stream. The record is kept as long as the partner. Therefore no short is delivered twice, in
+ * whatever order the copies and the multicast datagrams arrive. A sender whose address has changed
+ * may have two partner objects here, one for each address. The sender sends STREAM and copies by
+ * one of them, and only this one hears.
  */
 #include <stdlib.h>
 
@@ -30,20 +31,20 @@
 #include "util/map.h"
 #include "util/system/cancel.h"
 
-#define WINDOW    64        /* numbers that struct numbers knows */
-#define UNKNOWN   (1ull << 32) /* stands for the upper half of a number, until STREAM tells it */
+#define WINDOW    64        /* numbers that struct numbers covers */
+#define UNKNOWN   (1ull << 32) /* the upper half of a number, until STREAM reports it */
 
 struct heard {
 	struct list node;       /* ctx->groups.heard */
 	struct heard *same;     /* the next of this sender and group */
 	struct partner *partner;
 	uint64_t group;
-	uint64_t token;         /* 0: not told, only copies have come */
-	uint64_t given;         /* our token when it was told; 0: left since then */
+	uint64_t token;         /* 0: no STREAM yet, only copies have come */
+	uint64_t given;         /* our token when STREAM came; 0: the group was left since then */
 	uint64_t first;         /* number from which on the stream may be heard */
-	struct numbers numbers; /* that have come, to many or as copies */
-	uint64_t top;           /* the highest that came to many; 0: none has */
-	uint64_t used_us;       /* when something last came */
+	struct numbers numbers; /* numbers that have come, multicast or as copies */
+	uint64_t top;           /* the highest that was multicast; 0: none was */
+	uint64_t used_us;       /* when a short or STREAM last came */
 };
 
 /* ---- finding ----------------------------------------------------------------------------- */
@@ -71,7 +72,7 @@ static struct heard *heard_of(const struct partner *partner, uint64_t group)
 	return heard;
 }
 
-/* Nothing of the stream has come for so long that its numbers may be anywhere. */
+/* Has nothing come for so long that nothing is known about the numbers any more? */
 static bool is_stale(const struct heard *heard)
 {
 	return heard->partner->service->ctx->now_us - heard->used_us >= PARTNER_IDLE_US;
@@ -87,7 +88,7 @@ static void answer(struct heard *heard)
 	ripc__partner_send(heard->partner, &packet);
 }
 
-/* Nothing that goes to many counts here any more, until STREAM comes; the sender is told so. */
+/* Ignores multicast shorts of the stream until STREAM comes, and notifies the sender. */
 static void stop(struct heard *heard)
 {
 	if (!heard->given)
@@ -98,8 +99,8 @@ static void stop(struct heard *heard)
 }
 
 /*
- * Can both be one sender? Anybody may claim any incarnation: what is not resolved has no effect on
- * what is.
+ * Can both be one sender? Anybody may claim any incarnation: a partner that is not resolved has no
+ * effect on one that is.
  */
 static bool may_be_same(const struct heard *heard, const struct heard *other)
 {
@@ -110,7 +111,7 @@ static bool may_be_same(const struct heard *heard, const struct heard *other)
 		two->peer->context == one->peer->context && (one->resolved || !two->resolved);
 }
 
-/* The next one after this of all, by another partner of the same sender. */
+/* From "after" on: the next record of the same sender by another partner. */
 static struct heard *next_of_sender(const struct heard *heard, struct heard *after)
 {
 	while (after && (after == heard || !may_be_same(heard, after)))
@@ -124,7 +125,7 @@ static struct heard *others(const struct heard *heard)
 		heard->partner->incarnation, heard->group));
 }
 
-/* The sender goes by this partner now: the others do not hear any more. */
+/* The sender uses this partner now: its other partners do not hear any more. */
 static void others_stop(struct heard *heard)
 {
 	for (struct heard *other = others(heard); other; other = next_of_sender(heard, other->same))
@@ -132,8 +133,8 @@ static void others_stop(struct heard *heard)
 }
 
 /*
- * Shorts that have come by others count as come, up to this number. Numbers that are far away are
- * ignored: the others may be liars, who must not keep much away from this one.
+ * Shorts that came by other partners of the sender count as come, up to this number. Numbers that
+ * are far away are ignored: the others may be liars, who must not suppress many shorts of this one.
  */
 static void others_lend(struct heard *heard, uint64_t most)
 {
@@ -155,7 +156,7 @@ static void others_lend(struct heard *heard, uint64_t most)
 	}
 }
 
-/* ---- coming and going -------------------------------------------------------------------- */
+/* ---- adding and removing ----------------------------------------------------------------- */
 
 static struct heard *heard_add(struct partner *partner, uint64_t group)
 {
@@ -199,7 +200,7 @@ struct numbers *ripc__heard_copy(struct partner *partner, const struct wire_pack
 		partner->unheard = true;
 		return NULL;
 	}
-	/* The upper half may be another one by now, and nothing of before comes any more. */
+	/* The upper half may have changed by now, and earlier shorts do not come any more. */
 	if (is_new || is_stale(heard)) {
 		heard->token = heard->given = heard->top = 0;
 		heard->numbers = (struct numbers){.top = UNKNOWN + value};
@@ -292,7 +293,7 @@ static bool is_joined(const struct ripc_context *ctx, uint64_t group)
 	return false;
 }
 
-/* The sender must know at once that copies are needed again: the service may soon be back. */
+/* Notifies senders at once that copies are needed again: the service may soon be back. */
 static void leave(struct ripc_service *service, uint64_t group)
 {
 	list_for_each(node, &service->ctx->groups.heard) {
@@ -317,9 +318,9 @@ void ripc__heard_leave(struct ripc_service *service, uint64_t group)
 	}
 }
 
-/* ---- what the sender says ---------------------------------------------------------------- */
+/* ---- announcements ----------------------------------------------------------------------- */
 
-/* What is sent to the group where the partner lives comes here from now on. */
+/* From now on this context hears datagrams to the group on the partner's network. */
 static bool listen_to(struct partner *partner, uint64_t group)
 {
 	RIPC__HOLD_CANCEL;
@@ -337,7 +338,7 @@ static bool listen_to(struct partner *partner, uint64_t group)
 	return true;
 }
 
-/* The stream may be heard from now on: what was sent before has come as copies, or will. */
+/* The stream may be heard from now on: earlier shorts have come as copies, or will. */
 static void begin(struct heard *heard, const struct wire_stream *stream)
 {
 	int32_t ahead = (int32_t)((uint32_t)heard->numbers.top - (uint32_t)stream->number);
@@ -349,7 +350,7 @@ static void begin(struct heard *heard, const struct wire_stream *stream)
 	heard->top = 0;
 }
 
-/* A partner sends to a group in datagrams to many from now on, or still does. */
+/* A partner multicasts to a group from now on, or still does. */
 static void stream_told(struct partner *partner, const struct wire_packet *packet)
 {
 	const struct wire_stream *stream = &packet->stream;
@@ -376,7 +377,7 @@ static void stream_told(struct partner *partner, const struct wire_packet *packe
 	answer(heard);
 }
 
-/* ---- what comes -------------------------------------------------------------------------- */
+/* ---- multicast datagrams ----------------------------------------------------------------- */
 
 static bool is_authentic(const struct heard *heard, const struct device *device,
 		const struct wire_packet *packet, const struct ripc__event *event)
@@ -404,7 +405,7 @@ static void take(struct heard *heard, const struct wire_packet *packet)
 		ripc__short_numbered(partner, packet, &heard->numbers);
 	if (number <= heard->top)
 		return;
-	/* The number was noted, unless there was no room, or the packet is not as it was sent. */
+	/* The number was recorded, unless there was no room, or the packet was altered. */
 	if (number > heard->numbers.top && !wire_verify(packet, packet->intact ? 0 :
 			ripc__crc32c(0, packet->payload, packet->payload_len)))
 		return;

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See stream.h. A service that sends shorts to many members of a group has a stream: a token and a
- * row of numbers, which each member is told by its own route (STREAM), and a route by which one
- * datagram reaches all who listen.
+ * See stream.h. A service that sends shorts to many members of a group has a stream: a token, a
+ * sequence of numbers, and a route by which one datagram reaches all who listen. STREAM packets by
+ * their own routes announce the token and the number to the members.
  *
- * A network may promise that and not do it, or stop doing it: so a member counts as reached only
- * while its answers (HEARD) say that the stream comes there. All others get copies. A copy names
- * its number in the stream: a member that has heard that number, too, drops the copy. So it does
- * not matter which end knows what at which moment, and nothing comes twice.
+ * A network may accept multicast and not deliver it, or stop delivering it. Therefore a member
+ * counts as reached only while its answers (HEARD) show that the stream arrives. All others get
+ * copies. A copy names its number in the stream: a member that has also heard that number drops the
+ * copy. So no short is delivered twice, even if the two ends know different states.
  *
- * The members are told anew after wait_us, and with each time one short goes to many in any case:
- * that one, or a later one, is what their next answer must know of. There is no timer: a sender
- * that is silent needs no answer, and after a silence all get copies until they have answered.
+ * After wait_us the stream is announced anew. After each announcement one short is multicast in any
+ * case: the members' next answers must show this short, or a later one. There is no timer: a sender
+ * that is silent needs no answer, and after a silence all members get copies until they have
+ * answered.
  */
 #include "stream.h"
 
@@ -32,11 +33,11 @@
 #include "util/probe.h"
 #include "util/system/cancel.h"
 
-#define PAYS_FROM      3u        /* members that hear: fewer get copies for less (rationale.md) */
-#define WAIT_FIRST_US  10000u    /* until the members are told again, at first; then it doubles */
+#define PAYS_FROM      3u        /* for fewer hearers, copies cost less (docs/rationale.md) */
+#define WAIT_FIRST_US  10000u    /* until the next announcement, at first; then it doubles */
 #define WAIT_MOST_US   1000000u
 #define WAIT_VAIN_US   16000000u /* the same while nobody hears */
-#define FRESH_US       3000000u  /* an answer counts for so long */
+#define FRESH_US       3000000u  /* time for which an answer is valid */
 #define IDLE_US        60000000u
 #define BEFORE_FIRST   (1ull << 32) /* numbers begin here (heard.c, UNKNOWN) */
 
@@ -45,29 +46,29 @@ const struct ripc__option ripc__group_options[] = {
 	{0},
 };
 
-/* A member that was told of the stream. */
+/* A member that knows the stream. */
 struct hearer {
-	uint64_t heard_us; /* when it last answered; 0: it has not */
-	uint32_t round;    /* when it was last told */
+	uint64_t heard_us; /* when the member last answered; 0: never */
+	uint32_t round;    /* of the last announcement to the member */
 	bool hears;
 };
 
 struct stream {
 	uint64_t group, token;
-	uint64_t number;          /* of the last short that went to many */
-	uint64_t proof;           /* a member that has heard this one, or a later, hears */
-	uint64_t shown;           /* the same when the members are told again */
+	uint64_t number;          /* of the last multicast short */
+	uint64_t proof;           /* a member hears if it has heard this short, or a later one */
+	uint64_t shown;           /* the same after the next announcement */
 	uint64_t used_us, told_us;
 	uint32_t wait_us, round;
 	uint32_t n_hear;
-	bool shows;               /* the next short goes to many in any case */
-	bool went;                /* the last one did */
+	bool shows;               /* the next short is multicast in any case */
+	bool went;                /* the last short was multicast */
 	struct device *device;
 	void *route;              /* NULL: there is none */
 	struct ripc__map hearers; /* struct hearer by incarnation */
 };
 
-/* ---- coming and going -------------------------------------------------------------------- */
+/* ---- adding and removing ----------------------------------------------------------------- */
 
 static void route_close(struct stream *stream)
 {
@@ -117,8 +118,8 @@ static bool has_something(const struct stream *stream)
 }
 
 /*
- * One that was not used for a while: token and number are kept if a member may know them, as none
- * is used again.
+ * Shrinks a stream that was not used for a while. Token and number are kept if a member may know
+ * them, because none may be used twice.
  */
 static void idle_shrink(struct ripc_service *service)
 {
@@ -131,7 +132,7 @@ static void idle_shrink(struct ripc_service *service)
 			continue;
 		if (!stream->round) {
 			stream_free(service, stream);
-			return; /* the map has changed: the others have their turn */
+			return; /* the map has changed: other streams have their turn later */
 		}
 		route_close(stream);
 		hearers_free(stream);
@@ -159,11 +160,11 @@ static struct stream *stream_new(struct ripc_service *service, uint64_t group)
 	return stream;
 }
 
-/* ---- telling the members ----------------------------------------------------------------- */
+/* ---- announcing the stream --------------------------------------------------------------- */
 
 /*
- * The member's partner, if it can be told of a stream; else NULL. It is the one by which copies go:
- * the member compares the numbers of these two.
+ * The member's partner, if a stream can be announced to it; else NULL. Copies are sent by the same
+ * partner, because the member compares the numbers of stream and copies.
  */
 static struct partner *partner_of(const struct ripc_service *service,
 		const struct ripc__member *member)
@@ -185,7 +186,7 @@ static void route_open(struct stream *stream, struct partner *partner)
 			stream->group) == 0) {
 		stream->device = device;
 		stream->route = route;
-		/* What has come by another route shows nothing of this one. */
+		/* Acknowledgements of another route say nothing about this one. */
 		stream->proof = stream->shown = stream->number + 1;
 		return;
 	}
@@ -193,8 +194,8 @@ static void route_open(struct stream *stream, struct partner *partner)
 }
 
 /*
- * Are there so many on networks that can do it? Then one of them says by which way; if nobody hears
- * there, the next one.
+ * Opens a route, if enough members are on networks with multicast. The route is that of one of
+ * these members. If nobody hears there, the next round takes the next member.
  */
 static void route_find(struct ripc_service *service, struct stream *stream,
 		const struct ripc__member *members, uint32_t n)
@@ -246,7 +247,7 @@ static void tell(struct stream *stream, struct partner *partner)
 	ripc__partner_send(partner, &packet);
 }
 
-/* Forgets members that are not told any more; one that has not answered lately is not reached. */
+/* Forgets members without announcement. A member without a recent answer is not reached. */
 static void hearers_sweep(struct ripc_context *ctx, struct stream *stream)
 {
 	struct ripc__map *hearers = &stream->hearers;
@@ -263,7 +264,7 @@ static void hearers_sweep(struct ripc_context *ctx, struct stream *stream)
 			continue;
 		}
 		hearer_set(stream, hearer, false);
-		ripc__map_remove(hearers, hearers->entries[at].key); /* others move here */
+		ripc__map_remove(hearers, hearers->entries[at].key); /* other entries move here */
 		free(hearer);
 		if (hearers->capacity != capacity)
 			at = 0;
@@ -352,7 +353,7 @@ static int transmit(const struct stream *stream, const struct ripc_service *serv
 	return ops->datagrams.send(stream->device->port, stream->route, &tx, 1);
 }
 
-/* Numbers whose lower half is 0 are left out: copies say 0 for none. */
+/* The next number. Numbers whose lower half is 0 are skipped: in copies 0 means none. */
 static uint64_t number_after(uint64_t number)
 {
 	return (uint32_t)(number + 1) ? number + 1 : number + 2;
@@ -367,7 +368,7 @@ bool ripc__stream_send(struct stream *stream, struct ripc_service *service,
 	if (!stream->route || !(stream->shows || stream->n_hear >= PAYS_FROM))
 		return false;
 	stream->number = number_after(stream->number);
-	stream->went = true; /* also where it is not certain */
+	stream->went = true; /* also if the send may have failed */
 	sent = transmit(stream, service, request, len);
 	if (sent != 1) {
 		ctx->stats.drop_send_full++;
@@ -408,7 +409,7 @@ void ripc__stream_heard(struct partner *partner, const struct wire_packet *packe
 		return;
 	hearer_set(stream, hearer, top && top >= stream->proof && stream->route);
 	hearer->heard_us = service->ctx->now_us;
-	/* From now on shorts go to many alone: that this has ended is found as soon as ever. */
+	/* The member gets no copies from now on: notice soon if it does not hear any more. */
 	if (hearer->hears && stream->wait_us > WAIT_MOST_US)
 		stream->wait_us = WAIT_MOST_US;
 }

@@ -20,21 +20,21 @@
 
 /* ---- grants ------------------------------------------------------------------------------ */
 
-/* Without an authority, each holder of the deployment's secret may do everything. See dir.h. */
+/* See dir.h. Without an authority, each holder of the deployment's secret has all rights. */
 
-#define AWAIT_S 90u /* longer than the time between two looks at the directory (seal.c) */
+#define AWAIT_S 90u /* longer than the time between two checks of the directory (seal.c) */
 
 static uint64_t now_s(const struct seal *seal)
 {
 	return seal->ctx->env.wall_ns(seal->ctx->env.arg) / 1000000000;
 }
 
-/* Why those that were shown do not count. */
+/* Numbers of shown capabilities that do not count, by reason. */
 struct faults {
 	uint32_t expired, of_another, unsigned_;
 };
 
-/* Without memory nobody knows whether it counts: -ENOMEM. */
+/* Adds a capability's rights, if it counts. -ENOMEM: there was no memory to verify it. */
 static int take_one(struct seal *seal, const struct key_dir *dir, const uint8_t holder[32],
 		const uint8_t *bytes, struct rights *rights, struct faults *faults)
 {
@@ -168,7 +168,7 @@ static bool may(const struct seal *seal, const struct rights *rights, enum capab
 	return rights && ripc__rights_has(rights, what, id, now_s(seal));
 }
 
-/* A member that was admitted while there was no authority has its private IDs all the same. */
+/* Is the private ID the member's? This holds, too, if the member was admitted without authority. */
 static bool is_private_of(const struct seal *seal, const struct member *member, uint64_t id)
 {
 	uint64_t bits;
@@ -179,7 +179,7 @@ static bool is_private_of(const struct seal *seal, const struct member *member, 
 		ripc__is_private_of(id, bits);
 }
 
-/* Is that an ID that the member may have? */
+/* May the member have this ID? */
 static bool may_be(const struct seal *seal, const struct member *member, uint64_t id)
 {
 	return may(seal, member->rights, CAPABILITY_BE, id) || is_private_of(seal, member, id);
@@ -232,7 +232,7 @@ const char *ripc__grants_lack(const struct seal *seal, const struct member *memb
 	return NULL;
 }
 
-/* When the first of these rights ends, or end_s, if that is earlier. */
+/* The time when the first of these rights ends, or end_s, if that is earlier. */
 static uint64_t end_of(const struct rights *rights, uint64_t after_s, uint64_t end_s)
 {
 	for (uint32_t i = 0; rights && i < rights->n; i++) {
@@ -256,7 +256,10 @@ uint64_t ripc__grants_end_s(const struct seal *seal)
 	return end_s;
 }
 
-/* The clock of rights is the wall's. A right that ends after the next look is awaited then. */
+/*
+ * Rights end by the wall clock. For a right that ends after the next check of the directory, that
+ * check sets the timer.
+ */
 void ripc__grants_await_end(struct seal *seal, uint64_t end_s)
 {
 	struct ripc_context *ctx = seal->ctx;

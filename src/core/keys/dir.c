@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reading a directory of keys, strictly: a file that is not as dir.h says is refused by name. */
+/* Reading a directory of keys. A file that does not conform to dir.h is refused by name. */
 #include "dir.h"
 
 #include <errno.h>
@@ -36,8 +36,8 @@ static bool is_own_group(gid_t group)
 }
 
 /*
- * Mode bits that a secret file may not have. The group of a file of root's may read it if this
- * process is a member: a container that does not run as root gets its secrets so.
+ * Mode bits that a secret file may not have. If root owns the file, and this process is in its
+ * group, the group may read it: in this way a container that does not run as root gets its secrets.
  */
 static mode_t forbidden_of(const struct stat *status)
 {
@@ -52,7 +52,7 @@ static int owner_check(const char *path, const struct stat *status, char why[KEY
 	return -EACCES;
 }
 
-/* Can nobody else have chosen it, or, if it is secret, read it? */
+/* Checks that no other user can have written the file, or, if it is secret, read it. */
 static int status_check(const char *path, const struct stat *status, bool secret, char why[KEY_WHY])
 {
 	unsigned int mode = status->st_mode & 0777;
@@ -88,7 +88,7 @@ static int open_error(const char *path, char why[KEY_WHY])
 	return error;
 }
 
-/* text has FILE_MAX bytes. Returns how many there are, without a final zero. */
+/* Reads the file into text, of FILE_MAX bytes. Returns its length. No final zero is added. */
 static int read_all(int fd, const char *path, char *text, char why[KEY_WHY])
 {
 	ssize_t n = 0, more = 1;
@@ -109,7 +109,7 @@ static int read_all(int fd, const char *path, char *text, char why[KEY_WHY])
 	return (int)n;
 }
 
-/* -ENOENT is left to the caller to say something about. */
+/* Reads a file. For -ENOENT the caller writes the reason. */
 static int file_read(const char *path, bool secret, char *text, char why[KEY_WHY])
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -183,7 +183,7 @@ int ripc__capabilities_parse(const char *text, struct key_dir *dir, uint32_t *li
 	return 0;
 }
 
-/* A file of lines, which need not be there. Returns its length; the text ends with a zero. */
+/* Reads a file of lines, which may be missing. Returns its length; the text ends with a zero. */
 static int lines_read(const char *path, const char *name, char file[PATH_MAX], char text[FILE_MAX],
 		char why[KEY_WHY])
 {
@@ -238,7 +238,7 @@ int ripc__key_dir_revoked(const char *path, struct key_dir *dir, uint32_t room, 
 	return n < 0 ? n : 0;
 }
 
-/* The next one, or the one before. */
+/* Reads secret.next, or else secret.old. */
 static int second_read(const char *path, struct key_dir *dir, char why[KEY_WHY])
 {
 	int error = ripc__key_file_read(path, "secret.next", true, dir->secrets[1], why);
@@ -250,7 +250,7 @@ static int second_read(const char *path, struct key_dir *dir, char why[KEY_WHY])
 	return error == -ENOENT ? 0 : error;
 }
 
-/* Both secrets. The files may change their names just now: then the first is another one. */
+/* Reads both secrets again if the first one has changed: the files may be renamed meanwhile. */
 static int secrets_read(const char *path, struct key_dir *dir, char why[KEY_WHY])
 {
 	int error = ripc__key_file_read(path, "secret", true, dir->secrets[0], why);
@@ -269,8 +269,8 @@ static int secrets_read(const char *path, struct key_dir *dir, char why[KEY_WHY]
 }
 
 /*
- * Is it root's, and mounted read only? Kubernetes mounts a volume of secrets so, and gives its
- * directory mode 1777: only root has put files there.
+ * Does root own the directory, and is it mounted read-only? Kubernetes mounts a volume of secrets
+ * like this, with mode 1777: only root has put files there.
  */
 static bool is_fixed_by_root(const char *path, const struct stat *status)
 {
@@ -308,7 +308,7 @@ int ripc__key_dir_read(const char *path, struct cipher_box *box, struct key_dir 
 	struct key_dir found;
 	int error = dir_check(path, why);
 
-	memset(&found, 0, sizeof(found)); /* two of them are compared byte by byte (seal.c) */
+	memset(&found, 0, sizeof(found)); /* seal.c compares two such structs byte by byte */
 	error = error ? error : ripc__key_file_read(path, "private", true, found.own.secret, why);
 	error = error ? error : secrets_read(path, &found, why);
 	if (!error) {

@@ -5,12 +5,12 @@
  *   private       the X25519 key, 64 hexadecimal digits; no other user may read it, except,
  *                 if root owns it, a group that this process is in; so for the secrets
  *   secret        64 hexadecimal digits, the same for all members of the deployment
- *   secret.next   the next secret, while all are replaced: its holders are members, too
- *   secret.old    the one before, once the next one is in use: the same
+ *   secret.next   the next secret, during a replacement: its holders are members, too
+ *   secret.old    the previous secret, after a replacement: its holders are members, too
  *   authority     public Ed25519 key of the authority, which grants capabilities; without this
  *                 file members may do everything
  *   capabilities  the capabilities that were granted to us, one a line
- *   revoked       public keys of members that are none any more, one a line
+ *   revoked       public keys of former members, one a line
  */
 #ifndef RIPC_KEY_DIR_H
 #define RIPC_KEY_DIR_H
@@ -37,20 +37,20 @@ struct stat;
 #define NOISE_FIRST  (NOISE_E + NOISE_S + RIPC_TAG_LEN) /* message 1 without its payload */
 #define NOISE_SECOND (NOISE_E + RIPC_TAG_LEN)
 
-/* For handshakes only: a library of cryptography, its state, two ChaCha20-Poly1305 ciphers. */
+/* For handshakes: a library of cryptography, its state, and two ChaCha20-Poly1305 ciphers. */
 struct cipher_box {
 	const struct ripc__crypto *ops;
 	void *lib;
 	void *seals, *unseals;
 };
 
-/* One handshake on its way. It holds secrets: call ripc__noise_wipe() when it has ended. */
+/* A handshake in progress. The struct holds secrets: call ripc__noise_wipe() at the end. */
 struct noise {
 	struct cipher_box *box;
 	uint8_t chaining[32], hash[32], key[32];
 	uint64_t counter;         /* of messages under key */
-	uint8_t ephemeral[32];    /* our own secret one */
-	uint8_t remote_e[32], remote_s[32]; /* the other's public ones, once they are known */
+	uint8_t ephemeral[32];    /* our ephemeral secret key */
+	uint8_t remote_e[32], remote_s[32]; /* public keys of the other end, once known */
 };
 
 struct static_keys {
@@ -59,14 +59,14 @@ struct static_keys {
 
 /* The keys after the handshake, one for each direction. */
 struct noise_keys {
-	uint8_t initiator[32], responder[32]; /* the initiator's, the responder's key to seal */
+	uint8_t initiator[32], responder[32]; /* each end encrypts with its own key */
 };
 
-/* 0, or -ENOMEM. box must live as long as all that use it. */
+/* Opens a box, which must outlive its users. 0, or -ENOMEM. */
 int ripc__box_open(struct cipher_box *box, const struct ripc__crypto *ops);
 void ripc__box_close(struct cipher_box *box);
 
-/* responder: the responder's public static key; both ends know it. */
+/* Begins a handshake. responder: the responder's public static key, which both ends know. */
 int ripc__noise_begin(struct noise *noise, struct cipher_box *box, const struct iovec *prologue,
 		const uint8_t responder[32]);
 /*
@@ -83,17 +83,17 @@ int ripc__noise_write_second(struct noise *noise, const uint8_t ephemeral[32],
 		const uint8_t psk[32], const struct iovec *payload, uint8_t *out);
 int ripc__noise_read_second(struct noise *noise, const struct static_keys *own,
 		const uint8_t psk[32], const struct iovec *in, struct iovec *payload);
-/* After both messages. */
+/* Derives the keys, after both messages. */
 int ripc__noise_split(struct noise *noise, struct noise_keys *keys);
 void ripc__noise_wipe(struct noise *noise);
 
 /* ---- capability -------------------------------------------------------------------------- */
 
 /*
- * Capabilities: a capability lets the holder of a key be a service, or send to one, until a time;
- * the authority of the deployment signs it. docs/protocol.md has the bytes. A capability that a
- * partner shows counts only if it is signed, names the partner's key, and has not expired. All that
- * count make up a struct rights.
+ * Capabilities. A capability permits the holder of a key to be a service, or to send to one, until
+ * a time. The authority of the deployment signs it. docs/protocol.md has the bytes. A capability
+ * that a partner shows counts only if it is signed, names the partner's key, and has not expired.
+ * All capabilities that count make up a struct rights.
  */
 
 #define CAPABILITY_LEN   120u
@@ -110,13 +110,13 @@ struct capability {
 
 /* The rights of one key. */
 struct rights {
-	bool all;          /* there is no authority: each holder of the secret may do everything */
+	bool all;          /* there is no authority: each holder of the secret has all rights */
 	uint32_t n;
 	uint64_t private_bits; /* of a member: see below */
 	struct {
 		uint64_t id, until_s;
 		uint8_t what;
-	} may[CAPABILITIES_MAX]; /* a member's rights have room for n of them */
+	} may[CAPABILITIES_MAX]; /* a member's struct has room for n entries only */
 };
 
 static inline size_t ripc__rights_bytes(const struct rights *rights)
@@ -124,7 +124,7 @@ static inline size_t ripc__rights_bytes(const struct rights *rights)
 	return offsetof(struct rights, may) + rights->n * sizeof(rights->may[0]);
 }
 
-/* 0; -EBADMSG: that is no capability. Does not verify the signature. */
+/* 0; -EBADMSG: the bytes are no capability. Does not verify the signature. */
 int ripc__capability_decode(const uint8_t bytes[CAPABILITY_LEN], struct capability *capability);
 /* Writes all but the signature; ripc__capability_sign() adds the signature. */
 void ripc__capability_encode(const struct capability *capability, uint8_t bytes[CAPABILITY_LEN]);
@@ -138,7 +138,7 @@ int ripc__capability_verify(struct cipher_box *box, const uint8_t authority[32],
 void ripc__rights_add(struct rights *rights, const struct capability *capability);
 bool ripc__rights_has(const struct rights *rights, enum capability_what what, uint64_t id,
 		uint64_t now_s);
-/* Is any right left, not expired? */
+/* Is there a right that has not expired? */
 bool ripc__rights_any(const struct rights *rights, uint64_t now_s);
 
 /*
@@ -162,8 +162,8 @@ static inline bool ripc__is_private_of(uint64_t id, uint64_t bits)
 struct key_dir {
 	struct static_keys own;
 	uint32_t n_secrets;
-	uint8_t secrets[SECRETS][32]; /* ours are made with the first */
-	bool has_next;                /* the second is secret.next, not secret.old */
+	uint8_t secrets[SECRETS][32]; /* our datagrams are made with the first */
+	bool has_next;                /* secrets[1] is secret.next, not secret.old */
 	uint8_t authority[32];
 	bool has_authority;
 	uint32_t n_capabilities;

@@ -2,16 +2,16 @@
 /*
  * See internal.h.
  *
- * Design notes. What is not of this deployment costs one HMAC: its key is known to members only. No
- * Diffie-Hellman is computed before the address proof is valid and the sender's host has not used
- * up its budget. A handshake changes nothing of the sessions that there are before it has
- * ended well, and each repetition is a handshake of its own: the stamp, which only grows, keeps
- * an old one that comes late from taking the place of a newer one. An INIT that comes twice costs
- * its sender's host no budget, as anybody on the link can send it again.
+ * Design notes. A datagram from outside the deployment costs one HMAC, whose key only members know.
+ * No Diffie-Hellman is computed before the address token was checked, nor for a host that has used
+ * up its budget. A handshake changes no existing session before it has succeeded, and each
+ * repetition is a handshake of its own: the stamp, which only grows, keeps an old one that comes
+ * late from taking the place of a newer one. An INIT that comes twice costs its sender's host no
+ * budget, because anybody on the link can send it again.
  *
- * A handshake begins where core sends, and never goes to where a datagram came from. All members
- * can make the MACs of PROOF and UNKNOWN. So PROOF shows the MAC of the INIT that it answers, and
- * UNKNOWN a number that only the two ends of a session know.
+ * A handshake is begun with an address that core sends to, and never with the sender address of a
+ * datagram. All members can make the MACs of PROOF and UNKNOWN. Therefore PROOF shows the MAC of
+ * the INIT that it answers, and UNKNOWN a number that only the two ends of a session know.
  */
 #include "internal.h"
 
@@ -23,30 +23,30 @@
 #include "core/objects.h"
 #include "util/hash/siphash.h"
 
-#define AGAIN_US    100000u  /* after silence, then twice as long each time, */
+#define AGAIN_US    100000u  /* until the first repetition, then twice as long each time, */
 #define SLOWEST_US  1000000u /* up to this */
-#define PROOF_US    20000u   /* a new proof makes us repeat it at most once in this time */
-#define HINTED_US   300000u  /* silence after a hint that nobody listens */
+#define PROOF_US    20000u   /* address tokens cause at most one repetition in this time */
+#define HINTED_US   300000u  /* timeout after a hint that nobody listens */
 #define RECENT      65536u   /* datagrams that a quote may be behind */
-#define DOUBTS      5u       /* UNKNOWNs without proof that make core ask: they have more bytes */
+#define DOUBTS      5u       /* UNKNOWNs without proof until core probes, with fewer bytes */
 
 static int mac_of(struct seal *seal, uint32_t secret, const struct iovec *in, uint8_t mac[32])
 {
 	return seal->box.ops->mac(seal->box.lib, seal->secrets[secret].handshake_key, in, 1, mac);
 }
 
-/* The MAC goes behind len bytes. An answer is made with the secret of what it answers. */
+/* Appends the MAC to len bytes. An answer uses the secret of the datagram that it answers. */
 static uint32_t finish(struct seal *seal, uint8_t *bytes, uint32_t len)
 {
 	const struct iovec in = {bytes, len};
-	uint8_t mac[32] = {0}; /* without memory it stays so, and nobody takes the datagram */
+	uint8_t mac[32] = {0}; /* stays 0 without memory: then nobody accepts the datagram */
 
 	(void)mac_of(seal, seal->secret, &in, mac);
 	memcpy(bytes + len, mac, SEALED_MAC);
 	return len + SEALED_MAC;
 }
 
-/* Has a member made the datagram? Then seal->secret is the secret that it was made with. */
+/* Has a member made the datagram? Sets seal->secret to the secret of the datagram. */
 static bool is_ours(struct seal *seal, const uint8_t *bytes, uint32_t len)
 {
 	const struct iovec in = {(void *)bytes, len - SEALED_MAC};
@@ -73,7 +73,10 @@ static struct iovec prologue_of(uint8_t prologue[16 + INIT_HEADER], const uint8_
 	return (struct iovec){prologue, 16 + INIT_HEADER};
 }
 
-/* What UNKNOWN shows if we lose the session with this index. Only we can make it, and again. */
+/*
+ * The number that UNKNOWN shows if we lose the session with this index. Only we can compute it, and
+ * we can compute it again after the loss.
+ */
 static uint64_t reset_of(const struct seal *seal, uint32_t index)
 {
 	uint8_t bound[12] = "ripc end";
@@ -125,7 +128,7 @@ static int init_write(struct seal *seal, struct handshake *handshake, uint8_t by
 	return 0;
 }
 
-/* Each time a new one: with another index, another ephemeral key. */
+/* Sends an INIT: each time a new one, with another index and another ephemeral key. */
 static int init_send(struct seal *seal, struct handshake *handshake)
 {
 	uint8_t bytes[INIT_LEN];
@@ -169,10 +172,11 @@ void ripc__handshake_end(struct seal *seal, struct member *member)
 }
 
 /*
- * A session that was agreed before stays: only without one core hears of a failure. Else routes
- * that wait for the handshake go on with what there is, such as a session that the member has begun
- * by another network. They wait for no other handshake soon, so that core sees the member's
- * silence. Where another context answers, the address is not tried again at once.
+ * The handshake has failed. An existing session stays, and the failure is reported to core only if
+ * there is none. With a session, routes that wait for the handshake go on with it: the member may
+ * have begun it by another network. These routes wait for no other handshake soon, because core
+ * must see that the member does not respond. If another context answered, the address is not tried
+ * again at once.
  */
 static void fail(struct sealed_net *net, struct member *member, int status)
 {
@@ -188,12 +192,12 @@ static void fail(struct sealed_net *net, struct member *member, int status)
 	}
 	if (status == -ECONNRESET) {
 		ripc__member_refuse(seal, member, true);
-		status = -EHOSTUNREACH; /* to core ECONNRESET would say: perhaps delivered */
+		status = -EHOSTUNREACH; /* core takes ECONNRESET for "perhaps delivered" */
 	}
 	ripc__member_tell_all(seal, member, nets, status);
 }
 
-/* Where there are other networks one is given up as soon as core gives up a silent one. */
+/* Timeout of a handshake. With several networks it is as short as core's for a silent network. */
 static uint64_t patience_us(const struct seal *seal)
 {
 	uint64_t all_us = 1000ull * seal->ctx->cfg.peer_timeout_ms;
@@ -306,7 +310,7 @@ static void proof_input(struct seal *seal, const uint8_t *bytes)
 		fail(handshake->net, handshake->member, -ENOMEM);
 }
 
-/* Both ends have keys. */
+/* Both ends have the keys: makes the session. */
 static int initiator_done(struct seal *seal, struct handshake *handshake, struct noise *noise,
 		const struct reply_payload *says)
 {
@@ -328,12 +332,12 @@ static int initiator_done(struct seal *seal, struct handshake *handshake, struct
 	return 0;
 }
 
-/* What the responder says of itself. 0: it is whom we mean, and may be that. */
+/* Judges the responder's statements about itself. 0: it is the member we mean, and may be it. */
 static int reply_judge(struct sealed_net *net, struct member *member, const uint8_t *payload,
 		const struct reply_payload *says, const struct ripc__addr *from)
 {
 	if (says->context != member->context)
-		return -ECONNRESET; /* another one lives there now */
+		return -ECONNRESET; /* another context has the address now */
 	if (says->is_refused) {
 		ripc__seal_say(net, from, "refuses us: none of our capabilities is valid there, or "
 			"our key is revoked: see \"ripc key show\", and have new ones granted "
@@ -384,7 +388,7 @@ static void reply_input(struct sealed_net *net, uint8_t *bytes, uint32_t len,
 	}
 	nets = handshake->nets | sealed_net_bit(net);
 	by = handshake->net;
-	at = handshake->at; /* REPLY may have been sent again from elsewhere */
+	at = handshake->at; /* REPLY may have been sent again from another address */
 	ripc__handshake_end(seal, member);
 	member->is_refused = false;
 	ripc__sealed_confirm(by, member, &at);
@@ -429,7 +433,7 @@ static int reply_send(struct sealed_net *net, struct noise *noise, const struct 
 	return error;
 }
 
-/* A new session, which counts from the first datagram on that comes with it. */
+/* Makes a session, which becomes current with the first datagram that it sealed. */
 static void responder_done(struct seal *seal, struct member *member, struct noise *noise,
 		const struct reply_payload *says, const struct init_payload *said)
 {
@@ -449,7 +453,7 @@ static void responder_done(struct seal *seal, struct member *member, struct nois
 	member->is_refused = member->is_stale = false;
 }
 
-/* Message 1 has been read: who is it, and may it come in? */
+/* Message 1 has been read: identifies the member, and admits or refuses it. */
 static void init_answer(struct sealed_net *net, struct noise *noise, const struct iovec *payload,
 		const uint8_t *bytes, const struct ripc__addr *from)
 {
@@ -472,7 +476,7 @@ static void init_answer(struct sealed_net *net, struct noise *noise, const struc
 	error = ripc__grants_take(net, member, (uint8_t *)payload->iov_base + INIT_PAYLOAD,
 		said.n_capabilities, from);
 	if (error && error != -EACCES)
-		return; /* the member comes again */
+		return; /* the member will repeat its INIT */
 	says.is_refused = error == -EACCES;
 	says.n_capabilities = says.is_refused ? 0 : says.n_capabilities;
 	if (said.has_fast_aes && seal->box.ops->has_fast_aes())
@@ -488,9 +492,9 @@ static void init_answer(struct sealed_net *net, struct noise *noise, const struc
 }
 
 /*
- * INITs that were computed in this period of proofs and the one before: older proofs are of no
- * use. Without memory, or with more INITs than the budget allows, one counts as new: it costs
- * budget, and its stamp shows that it is old.
+ * Was this INIT computed in this period of address tokens, or in the one before? Older tokens are
+ * invalid. Without memory, or with more INITs than the budget allows, a known INIT counts as new:
+ * then it costs budget, and its stamp shows that it is old.
  */
 static bool is_seen(const struct seal *seal, uint64_t mac)
 {
@@ -568,7 +572,7 @@ void ripc__unknown_answer(struct sealed_net *net, const uint8_t *bytes,
 		UNKNOWN_LEN - SEALED_MAC));
 }
 
-/* Whose session has their index, and has just used this counter? */
+/* The member whose session has their index, and has just used this counter; or NULL. */
 static struct member *sent_by(struct seal *seal, uint32_t their_index, uint64_t counter)
 {
 	list_for_each(node, &seal->used) {
@@ -583,8 +587,8 @@ static struct member *sent_by(struct seal *seal, uint32_t their_index, uint64_t 
 }
 
 /*
- * The member's context has lost the session: each datagram to it begins a handshake, unless one is
- * under way, until another session is in use. An UNKNOWN that is replayed changes nothing more.
+ * The member's context has lost the session. From now on each datagram to it begins a handshake,
+ * unless one is in progress, until another session is in use. A replayed UNKNOWN has no effect.
  */
 static void session_lost(struct member *member)
 {
@@ -593,8 +597,8 @@ static void session_lost(struct member *member)
 }
 
 /*
- * Another context lives there, or a member lies. Several UNKNOWNs are a hint, each for another
- * datagram of ours: of their counters modulo DOUBTS each is the next.
+ * An UNKNOWN without proof: another context has the address, or a member lies. DOUBTS UNKNOWNs are
+ * a hint, if they answer different datagrams: their counters modulo DOUBTS must follow each other.
  */
 static bool is_doubtful(struct session *session, uint64_t counter)
 {
@@ -604,7 +608,7 @@ static bool is_doubtful(struct session *session, uint64_t counter)
 	return !session->doubts;
 }
 
-/* Returns the member if core should ask whether it lives. */
+/* Returns the member if core should probe it; else NULL. */
 static const struct member *unknown_input(struct seal *seal, const uint8_t *bytes,
 		const struct ripc__addr *from)
 {
@@ -639,9 +643,9 @@ struct member *ripc__handshake_quoted(struct seal *seal, const uint8_t *quote, u
 	return NULL;
 }
 
-/* ---- what comes in ----------------------------------------------------------------------- */
+/* ---- input ------------------------------------------------------------------------------- */
 
-/* Is the length one that this kind can have, and zero what must be zero? */
+/* Does the length fit the kind, and are the reserved fields zero? */
 static bool is_formed(const uint8_t *bytes, uint32_t len)
 {
 	if (get16(bytes + 2) || !get32(bytes + 4))
@@ -671,7 +675,7 @@ const struct member *ripc__handshake_input(struct sealed_net *net, uint8_t *byte
 		seal->ctx->stats.drop_malformed++;
 		return NULL;
 	}
-	/* An INIT with the MAC of one that was computed is that one, or is forged. */
+	/* An INIT with a known MAC is a repetition, or is forged. */
 	if (bytes[1] == SEALED_INIT && is_seen(seal, get64(bytes + INIT_LEN - SEALED_MAC))) {
 		seal->ctx->stats.drop_duplicate++;
 		return NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of core/keys share: no other room includes this. */
+/* Declarations that the files of core/keys share. No other room includes them. */
 #ifndef RIPC_KEYS_INTERNAL_H
 #define RIPC_KEYS_INTERNAL_H
 
@@ -30,9 +30,9 @@ struct sealed_port;
  * counter, which is its nonce. The receiver takes each counter once, and no counter that is 1,024
  * or more behind the highest.
  *
- * A context has a session or two for each partner, so a session is small: the replay window is a
- * word as long as all counters that left the word have come. The first one that has not makes the
- * window a ring of 1,024 bits.
+ * A context has one or two sessions for each partner, therefore sessions are small. The replay
+ * window is one word as long as no counter is missing below it. The first missing one turns the
+ * window into a ring of 1,024 bits.
  */
 
 #define REJECT_COUNT   (1u << 25) /* datagrams that one session seals at most */
@@ -47,17 +47,17 @@ struct session {
 	struct member *member;
 	union {
 		uint64_t missing; /* bit i: the counter i + 1 below next has not come */
-		uint64_t *ring;   /* is_ring: bit counter % 64 of word counter / 64: it came */
+		uint64_t *ring;   /* is_ring: bit counter % 64 of word counter / 64: has come */
 	};
 	uint32_t sent;       /* the next datagram's counter */
 	uint32_t next;       /* one above the highest counter that came */
-	uint32_t born_ms, used_ms; /* when it was made; when we began to seal with it */
+	uint32_t born_ms, used_ms; /* when the session was made; when we began to seal with it */
 	uint32_t index, their_index;
-	uint32_t their_reset; /* the first bytes of what an UNKNOWN about this session must show */
+	uint32_t their_reset; /* first bytes of the number in an UNKNOWN about this session */
 	uint8_t cipher;      /* enum ripc__cipher */
-	uint8_t slots[2];    /* the slots that its ciphers last had: sealing, unsealing */
+	uint8_t slots[2];    /* slots that the session's ciphers last had: sealing, unsealing */
 	bool is_initiator : 1, is_ring : 1;
-	bool is_lost : 1;    /* an UNKNOWN has shown that the other end has lost it */
+	bool is_lost : 1;    /* an UNKNOWN has proven that the other end lost the session */
 	uint8_t doubts : 3;  /* UNKNOWNs without proof since the last hint to core */
 	uint8_t keys[];      /* to seal, then to unseal: ripc__cipher_key_len() bytes each */
 };
@@ -67,12 +67,12 @@ static inline uint32_t ripc__cipher_key_len(uint8_t cipher)
 	return cipher == RIPC_AES_128_GCM ? 16 : 32;
 }
 
-/* The ciphers of recent sessions, with their keys; ciphers of others are keyed when needed. */
+/* The ciphers of recent sessions, with their keys. Other sessions get a cipher when needed. */
 struct ciphers {
 	struct cipher_box *box;
 	struct secret_memory memory; /* of sessions and handshakes */
 	struct cipher_slot {
-		const struct session *session; /* that it has the key of, or NULL */
+		const struct session *session; /* aead has its key; NULL: none */
 		void *aead;
 		uint8_t cipher;
 	} slots[2][SESSION_SLOTS];
@@ -85,7 +85,7 @@ struct ciphers {
  */
 struct session *ripc__session_alloc(struct ciphers *ciphers, uint8_t cipher,
 		const uint8_t send_key[32], const uint8_t receive_key[32]);
-/* Wipes and frees it. */
+/* Wipes and frees a session. */
 void ripc__session_free(struct ciphers *ciphers, struct session *session);
 
 /* May a datagram with this counter still come? Changes nothing. */
@@ -115,62 +115,62 @@ void ripc__ciphers_free(struct ciphers *ciphers);
 
 /*
  * Members: the contexts with keys that we know, by static key and incarnation, and their sessions.
- * A member lives while a route leads to it, and for a while after that.
+ * The struct of a member lives while a route leads to the member, and for a while after that.
  *
  * A member's session current seals. The session next was made by a handshake that the member began.
  * It becomes current when the first datagram sealed with it comes: the datagram proves that the
- * member has the keys. The session previous still unseals datagrams that are on their way.
+ * member has the keys. The session previous still unseals datagrams that are in flight.
  */
 
 #define SEALED_NETS 8u /* networks of one context, at most */
 
-/* A network whose datagrams are sealed, and what is around it (sealed.c). */
+/* A network whose datagrams are sealed, and its sealed network (sealed.c). */
 struct sealed_net {
 	struct seal *seal;
 	const struct ripc__backend *inner;
 	struct ripc__backend ops;   /* the table of the sealed network */
 	struct sealed_port *port;   /* the port, while it is open; else NULL */
-	void *inner_port;           /* the port of the inner network, then */
+	void *inner_port;           /* the port of the inner network, while port is open */
 };
 
 #define MEMBERS_IDLE 4096u /* members to which no route leads */
 #define REKEY_MS     120000u     /* age of a session at which new keys are made */
-#define REJECT_MS    240000u     /* age of a session at which it is of no use any more */
+#define REJECT_MS    240000u     /* age at which a session is not used any more */
 #define REKEY_COUNT  (1u << 24)  /* the first of the two limits in datagrams */
-#define REFUSED_MS   5000u       /* a member that was refused is not tried again before */
+#define REFUSED_MS   5000u       /* until a refused member is tried again */
 #define INITS_SEEN   16384u /* INITs of one period that are remembered; inits allows fewer */
-#define PROOFS       256u        /* address proofs that are kept; they are good for seconds */
+#define PROOFS       256u        /* address tokens that are kept; they are valid for seconds */
 
-#define SAID_US      5000000u    /* a member that lacks a right is not spoken of again before */
-#define SAID         16u         /* members that were spoken of, which are kept */
+#define SAID_US      5000000u    /* until the log mentions the same missing right again */
+#define SAID         16u         /* members with such a log line that are remembered */
 #define ROUTES_MAX   ((1u << 16) - 1)
 
-/* Small, as there is one for each partner. */
+/* A member. The struct is small, because there is one for each partner. */
 struct member {
 	struct list node;       /* seal->idle, or seal->used: least recently used first */
-	struct member *opened;  /* due: the next one of seal->opened, or NULL */
+	struct member *opened;  /* due: the next member in seal->opened, or NULL */
 	uint64_t name;          /* in seal->members, and in addresses: a hash of key and context */
 	uint64_t context;
 	uint8_t key[32];
 	struct session *current;
-	struct rights *rights;  /* the rights that it has shown; NULL: none */
+	struct rights *rights;  /* the rights that the member has shown; NULL: none */
 	uint64_t stamp;         /* of its last handshake */
 	uint32_t previous, next; /* sessions, by their index; 0: none */
-	uint32_t handshake;     /* ours, on its way, by its index; 0: none */
+	uint32_t handshake;     /* our handshake in progress, by its index; 0: none */
 	uint32_t routes : 16;
-	uint32_t net : 3;       /* of seal->nets: by which it was last met */
-	bool is_refused : 1;    /* lately */
-	bool is_elsewhere : 1;  /* is_refused: because another context lives at its address */
-	bool is_stale : 1;      /* our keys, or what we know of others', have changed since */
-	bool is_admitted : 1;   /* a handshake with it has ended well, and it has some right */
-	uint32_t due : 8;       /* a bit for each network by which core must be told of error */
+	uint32_t net : 3;       /* in seal->nets: the network of the last contact */
+	bool is_refused : 1;    /* a handshake was refused lately */
+	bool is_elsewhere : 1;  /* is_refused: because another context has the member's address */
+	bool is_stale : 1;      /* our directory of keys has changed since the last handshake */
+	bool is_admitted : 1;   /* a handshake has succeeded, and the member has some right */
+	uint32_t due : 8;       /* a bit for each network whose error core has yet to get */
 	bool lacks : 1;         /* since its session came into use, a send lacked a right */
-	bool is_unanswered : 1; /* lately one of our handshakes was, though there is a session */
-	uint16_t refused_ms;    /* when a handshake was refused, by us or by it, or not answered */
+	bool is_unanswered : 1; /* a handshake of ours was not answered lately, despite a session */
+	uint16_t refused_ms;    /* when a handshake was refused by either end, or not answered */
 	uint8_t errors[];       /* 0, or a positive errno; of each network of the context */
 };
 
-/* The keys that follow from a secret of the deployment. */
+/* The keys that are derived from a secret of the deployment. */
 struct secret_keys {
 	uint8_t psk[32], handshake_key[32], record_key[32];
 };
@@ -185,50 +185,50 @@ struct seal {
 	struct ciphers ciphers;
 	struct secret_keys secrets[SECRETS]; /* of each secret of dir; dir.n_secrets */
 	uint64_t private_bits;
-	struct rights rights;       /* our own */
+	struct rights rights;       /* our own rights */
 	uint32_t n_faulty;          /* capabilities of ours that do not count */
 	struct ripc__map sessions, handshakes; /* by index */
 	struct ripc__map members;              /* by name */
 	struct list idle, used;                /* members */
 	struct list under_way;                 /* our handshakes */
-	struct member *opened, **opened_end; /* first come first; where the next one goes */
+	struct member *opened, **opened_end; /* a queue; the place of the next member */
 	struct {
 		uint64_t name, proof;
-	} proofs[PROOFS];           /* the last ones of members */
-	uint32_t n_proofs;          /* that were kept, the forgotten ones among them */
+	} proofs[PROOFS];           /* the latest address tokens that members gave us */
+	uint32_t n_proofs;          /* tokens kept so far, including forgotten ones */
 	uint32_t n_idle;
-	uint32_t secret;            /* of secrets: with which the handshake at hand is made */
+	uint32_t secret;            /* in secrets: the secret of the datagram at hand */
 	uint64_t last_stamp;
 	struct budget inits;        /* limits the handshakes of others that we compute */
 	struct {
-		uint64_t period;    /* of address proofs */
+		uint64_t period;    /* of address tokens */
 		struct ripc__map macs;
 	} inits_seen[2];            /* INITs that were computed, by the first bytes of their MACs */
-	struct budget unknowns;     /* limits the sessions that we look for */
-	struct bucket quotes;       /* the same for what the network quotes */
+	struct budget unknowns;     /* limits searches for sessions because of UNKNOWNs */
+	struct bucket quotes;       /* the same because of quotes by the network */
 	struct {
-		uint64_t name, us;  /* of a member; when a log line spoke of a right it lacks */
+		uint64_t name, us;  /* of a member; time of the log line about its missing right */
 	} said[SAID];               /* by name */
-	struct ripc__timer sweep, look; /* look: at the directory of keys */
-	struct ripc__timer rights_end;  /* when the next right ends, if that is before the look */
+	struct ripc__timer sweep, look; /* look: reads the directory of keys again */
+	struct ripc__timer rights_end;  /* when the next right ends, if that is before look */
 };
 
-/* The member with this key and context; a new one is made. NULL: no memory. */
+/* The member with this key and context, which is made if needed. NULL: no memory. */
 struct member *ripc__member_get(struct seal *seal, const uint8_t key[32], uint64_t context);
 struct member *ripc__member_by_name(const struct seal *seal, uint64_t name);
 /* The member to which an address or a route of the sealed network (sealed.c) leads; NULL: none. */
 struct member *ripc__sealed_member(const struct seal *seal, const struct ripc__addr *addr);
 struct member *ripc__sealed_member_of(const void *route);
-/* The last address proof that the member gave us; 0: none is known. */
+/* The last address token that the member gave us; 0: none is known. */
 uint64_t ripc__member_proof(const struct seal *seal, const struct member *member);
 void ripc__member_proof_keep(struct seal *seal, const struct member *member, uint64_t proof);
-/* A handshake with the member was refused. Was it lately? */
+/* Records that a handshake with the member was refused; checks whether that was lately. */
 void ripc__member_refuse(struct seal *seal, struct member *member, bool is_elsewhere);
 bool ripc__member_is_refused(const struct seal *seal, const struct member *member);
-/* A handshake with the member was not answered, though there is a session. Was it lately? */
+/* The same for a handshake that was not answered, though there is a session. */
 void ripc__member_unanswered(struct seal *seal, struct member *member);
 bool ripc__member_is_unanswered(const struct seal *seal, const struct member *member);
-/* A route leads to the member; a route leads there no more. */
+/* A route leads to the member; a route does not lead there any more. */
 void ripc__member_hold(struct seal *seal, struct member *member);
 void ripc__member_drop(struct seal *seal, struct member *member);
 /* Does the member have a session that can seal now? */
@@ -236,16 +236,16 @@ bool ripc__member_is_ready(const struct seal *seal, const struct member *member)
 /* Draws an index that no session and no handshake has. */
 uint32_t ripc__index_draw(struct seal *seal);
 uint32_t ripc__session_age_ms(const struct seal *seal, const struct session *session);
-/* For how long we have sealed with the session. */
+/* The time for which we have sealed with the session. */
 uint32_t ripc__session_used_ms(const struct seal *seal, const struct session *session);
 /* Makes a session; both ends have its keys. NULL: no memory. */
 struct session *ripc__session_make(struct seal *seal, struct member *member, uint32_t index,
 		uint8_t cipher, const struct noise_keys *keys, bool is_initiator);
 struct session *ripc__session_by(const struct seal *seal, uint32_t index);
-/* Ends a session of its member; NULL: nothing. */
+/* Ends a session; NULL: does nothing. */
 void ripc__session_end(struct seal *seal, struct session *session);
 void ripc__sessions_end(struct seal *seal, struct member *member);
-/* The session takes the place of the current one, which still unseals. */
+/* The session becomes the current one. The one that was current before still unseals. */
 void ripc__session_use(struct seal *seal, struct session *session);
 /* A datagram came that this session sealed: if the session is next, it becomes current. */
 void ripc__session_confirm(struct sealed_net *net, struct session *session);
@@ -257,9 +257,9 @@ static inline uint8_t sealed_net_bit(const struct sealed_net *net)
 {
 	return (uint8_t)(1u << sealed_net_nth(net));
 }
-/* The same of all networks that have a bit in nets. */
+/* Reports the end of a handshake to core, for all networks that have a bit in nets. */
 void ripc__member_tell_all(struct seal *seal, struct member *member, uint8_t nets, int status);
-/* Core has been told all of the member at *at: it leaves seal->opened. */
+/* Core has got all reports about the member at *at: the member leaves seal->opened. */
 void ripc__opened_remove(struct seal *seal, struct member **at);
 void ripc__members_open(struct seal *seal);
 void ripc__members_close(struct seal *seal);
@@ -275,20 +275,20 @@ void ripc__members_close(struct seal *seal);
 int ripc__grants_take(struct sealed_net *net, struct member *member, const uint8_t *capabilities,
 		uint32_t n, const struct ripc__addr *from);
 /*
- * Our own rights by this directory, as others see them. Says which of our capabilities do not
- * count, once. -ENOMEM: the rights are as before.
+ * Our own rights by this directory, as others see them. Logs once which of our capabilities do not
+ * count. -ENOMEM: the rights are as before.
  */
 int ripc__grants_own(struct seal *seal, const struct key_dir *dir);
 /* May we be this service? */
 bool ripc__grants_are_ours(const struct seal *seal, uint64_t id);
-/* Is the key of the member revoked? Then a sentence says so. */
+/* Is the key of the member revoked? If it is, logs a sentence. */
 bool ripc__grants_are_revoked(struct sealed_net *net, const struct member *member,
 		const struct ripc__addr *at);
-/* We refused the member, or the member refused us: its sessions end, and core is told. */
+/* We refused the member, or the member refused us: ends its sessions, and reports to core. */
 void ripc__grants_lose(struct sealed_net *net, struct member *member);
 /*
- * Has the member shown its rights since we have an authority? A member that was admitted before has
- * yet to, in its next handshake.
+ * Has the member shown its rights since we have an authority? A member that was admitted before
+ * will show them in its next handshake.
  */
 bool ripc__grants_are_known(const struct seal *seal, const struct member *member);
 /* Sets the timer for the end of a right, unless it is set for an earlier time. */
@@ -301,8 +301,8 @@ bool ripc__grants_let_be(const struct seal *seal, const struct member *member, u
 bool ripc__grants_let_in(const struct seal *seal, const struct member *member, uint64_t from,
 		uint64_t to);
 /*
- * May the member be service to, and may we be service from and send to it? NULL: yes; else a text
- * that names the missing right.
+ * NULL: the member may be service to, and we may be service from and send to it. Else a text that
+ * names the missing right.
  */
 const char *ripc__grants_lack(const struct seal *seal, const struct member *member, uint64_t from,
 		uint64_t to);
@@ -310,8 +310,8 @@ const char *ripc__grants_lack(const struct seal *seal, const struct member *memb
 /* ---- handshake --------------------------------------------------------------------------- */
 
 /*
- * Handshakes: how they begin, are answered, and are given up (docs/protocol.md, Handshake). A
- * handshake that succeeds ends in a session of a member.
+ * Handshakes: beginning, answering, and giving up (docs/protocol.md, Handshake). The result of a
+ * handshake is a session of a member.
  */
 
 /* A handshake that we have begun. */
@@ -320,42 +320,42 @@ struct handshake {
 	struct list node;          /* of seal->under_way */
 	struct member *member;
 	struct noise noise;
-	struct sealed_net *net;    /* by which it goes now */
-	uint8_t nets;              /* by which routes wait for it: a bit for each */
+	struct sealed_net *net;    /* the network that the handshake uses now */
+	uint8_t nets;              /* a bit for each network whose routes wait for the handshake */
 	struct ripc__addr at;      /* the address of the member in the inner network */
 	uint64_t began_us, wait_us, proof_us;
-	uint64_t proof;            /* the address proof that INIT shows; 0: none */
+	uint64_t proof;            /* the address token that INIT shows; 0: none */
 	uint8_t mac[16];           /* of the last INIT: a PROOF must show it */
-	uint64_t hinted_us;        /* when a hint came that nobody listens there; 0: no hint */
+	uint64_t hinted_us;        /* when a hint came that nobody listens; 0: no hint */
 	uint32_t index;
-	int thrown;                /* whether the last datagram could be sent there */
+	int thrown;                /* the result of sending the last datagram */
 };
 
-/* Begins a handshake, or goes on with one under way. -ENOMEM; -EACCES: refused a moment ago. */
+/* Begins a handshake, or joins one in progress. -ENOMEM; -EACCES: refused a moment ago. */
 int ripc__handshake_begin(struct sealed_net *net, struct member *member,
 		const struct ripc__addr *at);
-/* Our capabilities have changed: each handshake under way sends INIT again, with the new ones. */
+/* Our capabilities have changed: each handshake in progress sends a new INIT with them. */
 void ripc__handshakes_renew(struct seal *seal);
-/* There is a way to the address (status 0), or none: for handshakes that go there. */
+/* For handshakes with this address: the inner network has found a way (status 0), or none. */
 void ripc__handshakes_way(struct sealed_net *net, const struct ripc__addr *at, int status);
-/* The member gives us an address proof: for the handshake on its way, and the next ones. */
+/* The member gives us an address token, for the handshake in progress and later ones. */
 void ripc__handshake_proof(struct seal *seal, struct member *member, uint64_t proof);
 void ripc__handshake_end(struct seal *seal, struct member *member);
 /*
  * A datagram of a handshake came; bytes may be overwritten. Returns a member that seems to have
- * lost our session with it: core should ask. Else NULL.
+ * lost our session: core should probe it. Else NULL.
  */
 const struct member *ripc__handshake_input(struct sealed_net *net, uint8_t *bytes, uint32_t len,
 		const struct ripc__addr *from);
-/* A DATA came whose index has no session: answers with UNKNOWN. */
+/* A DATA datagram came whose index has no session: answers with UNKNOWN. */
 void ripc__unknown_answer(struct sealed_net *net, const uint8_t *bytes,
 		const struct ripc__addr *from);
-/* An ICMP message quotes a datagram: the member to which it was sent lately, or NULL. */
+/* The member that a datagram was sent to lately, which an ICMP message quotes; or NULL. */
 struct member *ripc__handshake_quoted(struct seal *seal, const uint8_t *quote, uint32_t len);
-/* Sends one datagram to an address. 0, or why it cannot be sent there. */
+/* Sends one datagram to an address. 0, or a negative errno. */
 int ripc__sealed_throw(struct sealed_net *net, const struct ripc__addr *to, const uint8_t *bytes,
 		uint32_t len);
-/* Sends an empty sealed datagram: it shows the member that the session works. */
+/* Sends an empty sealed datagram, which shows the member that the session works. */
 void ripc__sealed_confirm(struct sealed_net *net, struct member *member,
 		const struct ripc__addr *to);
 /* Logs a sentence for people, at most one a second in the long run. */
@@ -365,7 +365,7 @@ void ripc__seal_say(struct sealed_net *net, const struct ripc__addr *from, const
 
 /* A port and a route of the sealed network, and those of the inner network behind them. */
 
-/* In front of the inner port, which begins at a multiple of 16. */
+/* The struct lies in front of the inner port, which begins at a multiple of 16. */
 struct sealed_port {
 	_Alignas(16) struct seal *seal;
 	struct sealed_net *net;
@@ -412,9 +412,9 @@ static inline const struct ripc__backend *inner_of(const void *port)
 enum sealed_kind {
 	SEALED_INIT = 1, /* message 1; index: the sender's */
 	SEALED_REPLY,    /* message 2; index: the receiver's */
-	SEALED_PROOF,    /* asks to come again with this address proof; index: the receiver's */
+	SEALED_PROOF,    /* requests a new INIT with this address token; index: the receiver's */
 	SEALED_DATA,     /* index: the receiver's */
-	SEALED_UNKNOWN,  /* a DATA came whose index has no session; index: as in that DATA */
+	SEALED_UNKNOWN,  /* the index of a DATA has no session; index: as in that DATA */
 };
 
 /*
@@ -447,7 +447,7 @@ struct init_payload {
 	uint32_t index;      /* of the datagram's header, not of the payload */
 	bool has_fast_aes;
 	uint32_t n_capabilities;
-	uint64_t reset;      /* what UNKNOWN shows if the sender loses the session */
+	uint64_t reset;      /* shown by UNKNOWN if the sender loses the session */
 };
 
 struct reply_payload {
@@ -467,7 +467,7 @@ static inline void ripc__datagram_begin(uint8_t *bytes, enum sealed_kind kind, u
 	put32(bytes + 4, index);
 }
 
-/* Writing a payload leaves out the capabilities, which follow it; reading says 0 or -EBADMSG. */
+/* Payloads are written without the capabilities that follow. Reading returns 0 or -EBADMSG. */
 
 /* 0 u64 stamp   8 u8 fast AES   9 u8 n_capabilities   10 zero, 6 bytes   16 u64 reset */
 static inline void ripc__init_payload_encode(const struct init_payload *payload,
@@ -540,9 +540,9 @@ static inline int ripc__reply_payload_decode(const uint8_t *bytes, size_t len,
 
 /* ---- moves ------------------------------------------------------------------------------- */
 
-/* Memory, reads and writes of a sealed network: where they are used, and the slots for them. */
+/* Memory, reads and writes of a sealed network: conditions of use, and the slots for them. */
 
-/* Of what the inner network can do, what may be used. */
+/* Those capabilities of the inner network that may be used. */
 uint32_t ripc__sealed_caps(const struct ripc__host *host, const struct ripc__backend *inner,
 		uint32_t caps);
 

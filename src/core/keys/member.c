@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See internal.h: the tables of members and sessions, and what is forgotten when. */
+/* See internal.h: the tables of members and sessions, and the end of their entries. */
 #include <endian.h>
 #include <errno.h>
 #include <stddef.h>
@@ -18,7 +18,7 @@
 
 #define GATHERED_MAX 2048u /* bytes */
 
-/* The window becomes a ring: bits from the word, and counters below the word have come. */
+/* Turns the window into a ring: its bits are those of the word, and lower counters have come. */
 static bool ring_make(struct session *session)
 {
 	uint64_t *ring = malloc(REPLAY_WORDS * sizeof(*ring));
@@ -40,7 +40,7 @@ static bool ring_make(struct session *session)
 	return true;
 }
 
-/* Would a counter leave the word that has not come, were this one the highest? */
+/* Would a missing counter leave the word if this counter were the highest? */
 static bool outgrows(const struct session *session, uint32_t counter)
 {
 	uint32_t by = counter + 1 - session->next;
@@ -93,7 +93,7 @@ void ripc__replay_note(struct session *session, uint64_t counter)
 
 static void slot_clear(struct ciphers *ciphers, struct cipher_slot *slot)
 {
-	if (slot->aead) /* without cryptography none has one */
+	if (slot->aead) /* without cryptography there is none */
 		ciphers->box->ops->aead_free(slot->aead);
 	*slot = (struct cipher_slot){0};
 }
@@ -165,7 +165,7 @@ void ripc__ciphers_free(struct ciphers *ciphers)
 
 /* ---- datagrams --------------------------------------------------------------------------- */
 
-/* As Noise has it (section 12): little-endian, but for AES-GCM. */
+/* The nonce as in Noise (section 12): little-endian, but big-endian for AES-GCM. */
 static void nonce_of(const struct session *session, uint64_t counter,
 		uint8_t nonce[RIPC_NONCE_LEN])
 {
@@ -175,7 +175,7 @@ static void nonce_of(const struct session *session, uint64_t counter,
 	memcpy(nonce + 4, &bytes, 8);
 }
 
-/* Small pieces become one, in the place of the ciphertext: a copy costs less than a call. */
+/* Copies small pieces to the place of the ciphertext: a copy costs less than a call. */
 static uint32_t gather(const struct iovec **in, uint32_t n, uint8_t *out, struct iovec *whole)
 {
 	size_t len = 0;
@@ -270,7 +270,7 @@ static void member_free(struct seal *seal, struct member *member)
 	free(member);
 }
 
-/* All networks of a context are there before its first member. */
+/* Bytes of a member. All networks of a context exist before its first member. */
 static size_t member_bytes(const struct seal *seal)
 {
 	size_t bytes = offsetof(struct member, errors) + seal->n_nets;
@@ -306,7 +306,7 @@ struct member *ripc__member_get(struct seal *seal, const uint8_t key[32], uint64
 
 	if (!member)
 		return member_new(seal, key, context);
-	/* Two keys of one name: 64 bits under our secret say that this does not happen. */
+	/* Two keys with one name: with 64 bits under our secret this does not happen. */
 	if (member->context != context || !ripc__is_equal(member->key, key, 32))
 		return NULL;
 	if (!member->routes) {
@@ -334,7 +334,7 @@ void ripc__member_drop(struct seal *seal, struct member *member)
 	seal->n_idle++;
 }
 
-/* A handshake with the member has ended well (status 0), or failed: core must be told. */
+/* Reports to core that a handshake with the member has succeeded (status 0), or failed. */
 static void member_tell(struct sealed_net *net, struct member *member, int status)
 {
 	struct seal *seal = net->seal;
@@ -368,7 +368,7 @@ void ripc__opened_remove(struct seal *seal, struct member **at)
 	member->due = 0;
 }
 
-/* ---- what is known for some seconds ------------------------------------------------------- */
+/* ---- state that lasts some seconds -------------------------------------------------------- */
 
 uint64_t ripc__member_proof(const struct seal *seal, const struct member *member)
 {
@@ -408,7 +408,10 @@ void ripc__member_unanswered(struct seal *seal, struct member *member)
 	member->refused_ms = (uint16_t)now_ms(seal);
 }
 
-/* The sweep ends both before the time, which has 16 bits, can come again. */
+/*
+ * Was a handshake with the member refused, or not answered, lately? The sweep clears both states
+ * before the time, which has 16 bits, wraps around.
+ */
 static bool was_lately(const struct seal *seal, const struct member *member)
 {
 	return (uint16_t)(now_ms(seal) - member->refused_ms) < REFUSED_MS;
@@ -513,7 +516,7 @@ void ripc__session_use(struct seal *seal, struct session *session)
 	member->current = session;
 	session->used_ms = now_ms(seal);
 	member->is_unanswered = false;
-	/* It was agreed before our keys changed: what is lacking may come with the next one. */
+	/* If our keys have changed since the agreement, the next session may bring more rights. */
 	member->lacks &= member->is_stale;
 }
 
@@ -551,7 +554,7 @@ static void sweep_list(struct seal *seal, struct list *members)
 	}
 }
 
-/* Where no handshakes come any more, what is known of the last ones takes no memory for long. */
+/* Frees the records of INITs after some time without handshakes. */
 static void sweep_inits(struct seal *seal)
 {
 	for (uint32_t i = 0; i < 2; i++)

@@ -92,7 +92,7 @@ static int mix_key_and_hash(struct noise *noise, const uint8_t psk[32])
 	return error;
 }
 
-/* Public keys count as key material, too, as there is a pre-shared key (section 9.2). */
+/* Public keys are key material, too, because there is a pre-shared key (section 9.2). */
 static int mix_public(struct noise *noise, const uint8_t key[32])
 {
 	int error = mix_hash(noise, key, 32);
@@ -152,7 +152,7 @@ int ripc__noise_begin(struct noise *noise, struct cipher_box *box, const struct 
 	error = box->ops->hash(box->lib, &name, 1, noise->hash);
 	memcpy(noise->chaining, noise->hash, 32);
 	error = error ? error : mix_hash(noise, prologue->iov_base, prologue->iov_len);
-	memcpy(noise->remote_s, responder, 32); /* the responder replaces it by the initiator's */
+	memcpy(noise->remote_s, responder, 32); /* message 1 brings the initiator's key */
 	return error ? error : mix_hash(noise, responder, 32);
 }
 
@@ -242,7 +242,7 @@ int ripc__noise_split(struct noise *noise, struct noise_keys *keys)
 	return error;
 }
 
-/* The ciphers of the box have the last key until they get another one. */
+/* Wipes the handshake. The ciphers of the box keep the last key until they get another one. */
 void ripc__noise_wipe(struct noise *noise)
 {
 	static const uint8_t none[32];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Directories of keys: made, granted from, and shown; no context is needed. */
+/* Public calls: directories of keys. They make, show and change them, and grant capabilities. */
 #include "ripc/keys.h"
 
 #include <errno.h>
@@ -39,7 +39,7 @@ static int crypto_open(struct cipher_box *box, char *why)
 /* A directory that is being changed. */
 struct place {
 	const char *dir;
-	int at;    /* locked: others that change the directory wait */
+	int at;    /* locked: other processes that change the directory wait */
 	char *why; /* RIPC_KEYS_WHY bytes */
 };
 
@@ -50,7 +50,7 @@ static int fail_at(const struct place *place, const char *name, int error)
 	return error;
 }
 
-/* The owner of a directory can put other files in the place of ours. */
+/* Checks the owner of a directory, who could replace our files. */
 static int place_judge(const struct place *place)
 {
 	struct stat status;
@@ -95,7 +95,7 @@ static int write_text(int fd, const char *text, size_t len)
 	return n < 0 || fsync(fd) ? -errno : 0;
 }
 
-/* Never over another file. Not all file systems know both ways. */
+/* Renames without replacing another file. Not all file systems have both methods. */
 static int name_give(int at, const char *made, const char *name)
 {
 	if (syscall(SYS_renameat2, at, made, at, name, RENAME_NOREPLACE) == 0)
@@ -105,7 +105,7 @@ static int name_give(int at, const char *made, const char *name)
 	return linkat(at, made, at, name, 0) ? -errno : 0;
 }
 
-/* A file is there as a whole or not at all, whatever ends us: its name comes last. */
+/* Writes a file, which appears as a whole or not at all: it gets its name last. */
 static int file_put(const struct place *place, const char *name, mode_t mode, const char *text,
 		size_t len, bool replaces)
 {
@@ -113,7 +113,7 @@ static int file_put(const struct place *place, const char *name, mode_t mode, co
 	int error, fd;
 
 	snprintf(made, sizeof(made), ".%.24s.new", name);
-	(void)unlinkat(place->at, made, 0); /* of a process that was killed */
+	(void)unlinkat(place->at, made, 0); /* left by a process that was killed */
 	fd = openat(place->at, made, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
 	error = fd < 0 ? -errno : write_text(fd, text, len);
 	if (fd >= 0 && close(fd) && !error)
@@ -128,7 +128,7 @@ static int file_put(const struct place *place, const char *name, mode_t mode, co
 	return error ? fail_at(place, name, error) : 0;
 }
 
-/* A new file of 64 digits. One with the same digits may be there, of a run that was killed. */
+/* Writes a file of 64 digits. A killed run may have left one with the same digits. */
 static int key_write(const struct place *place, const char *name, mode_t mode,
 		const uint8_t key[32])
 {
@@ -160,7 +160,7 @@ static int draw(uint8_t key[32], char *why)
 	return -EIO;
 }
 
-/* A new private key, or that of a run that was killed. */
+/* Makes a private key, or takes the key that a killed run has left. */
 static int private_make(const struct place *place, const char *name, uint8_t key[32])
 {
 	int error = ripc__key_file_read(place->dir, name, true, key, place->why);
@@ -193,7 +193,7 @@ static int authority_write(struct cipher_box *box, const struct place *place)
 	return error;
 }
 
-/* A file of another directory, if there is one. */
+/* Copies a file of another directory, if it exists. */
 static int file_copy(const struct place *place, const char *like, const char *name, mode_t mode)
 {
 	uint8_t key[32];
@@ -204,7 +204,7 @@ static int file_copy(const struct place *place, const char *like, const char *na
 	return error == -ENOENT ? 0 : error;
 }
 
-/* The secret and the authority's key of another directory, or a new secret. */
+/* Copies the secret and the authority's key of another directory, or makes a new secret. */
 static int deployment_write(const struct place *place, const char *like)
 {
 	uint8_t key[32];
@@ -222,7 +222,7 @@ static int deployment_write(const struct place *place, const char *like)
 	return error;
 }
 
-/* The secret comes last: where it is missing, a run was killed, and the next one goes on. */
+/* Writes all files, the secret last: if it is missing, a run was killed, and the next goes on. */
 static int all_write(struct cipher_box *box, const struct place *place, const char *like,
 		uint32_t flags)
 {
@@ -331,12 +331,12 @@ static int used_already(const struct place *place)
 	return say(place, -EALREADY, "the next secret is in use already: nothing is changed");
 }
 
-/* First the old one is kept, then the next one becomes the secret: repeated, it goes on there. */
+/* First keeps the old secret, then renames the next one. A repetition goes on from there. */
 static int secret_replace(const struct place *place, const uint8_t now[32], const uint8_t next[32])
 {
 	int error;
 
-	if (ripc__is_equal(now, next, 32)) /* copied once more from a host that lags behind */
+	if (ripc__is_equal(now, next, 32)) /* copied again from a host that is behind */
 		return unlinkat(place->at, "secret.next", 0) ?
 			fail_at(place, "secret.next", -errno) : used_already(place);
 	error = key_write(place, "secret.old", 0600, now);
@@ -394,9 +394,9 @@ int ripc_keys_rotate(const char *dir, uint32_t step, char *why)
 
 /* ---- revoking ---------------------------------------------------------------------------- */
 
-#define TEXT_MAX 8192u /* more than a file of keys may have */
+#define TEXT_MAX 8192u /* longer than any valid file of keys */
 
-/* The file "revoked" as it is. Returns its length. */
+/* Reads the file "revoked" unchanged. Returns its length. */
 static int revoked_read(const struct place *place, char text[TEXT_MAX])
 {
 	int fd = openat(place->at, "revoked", O_RDONLY | O_CLOEXEC);
@@ -429,7 +429,7 @@ static int revoked_add(const struct place *place, const char *key, const uint8_t
 	return file_put(place, "revoked", 0644, text, (size_t)n, true);
 }
 
-/* A key is revoked once programs can read the directory. */
+/* Checks that programs can read the directory: only then the key is revoked. */
 static int revoked_check(struct cipher_box *box, const struct place *place)
 {
 	char cause[KEY_WHY];
@@ -474,7 +474,7 @@ int ripc_keys_revoke(const char *dir, const char *key, char *why)
 /* ---- showing ----------------------------------------------------------------------------- */
 
 struct showing {
-	char *lines; /* one after the other, each with its final zero */
+	char *lines; /* each with its final zero */
 	size_t len;
 	bool lost;   /* there was no memory for a line */
 	struct cipher_box box;

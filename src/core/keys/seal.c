@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The keys of a context (internal.h), and what the rest of core asks of them (sealed.h). */
+/* The keys of a context (internal.h), and the functions for the rest of core (sealed.h). */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,11 +14,11 @@
 #include "util/text.h"
 
 #define INITS_PER_SECOND    1000u /* handshakes that others make us compute */
-#define INITS_SHARE         4u    /* one host gets this part */
-#define UNKNOWNS_PER_SECOND 1000u /* UNKNOWNs for which a session is looked for */
-#define UNKNOWNS_SHARE      10u   /* one host gets this part */
-#define QUOTES_PER_SECOND   100u  /* the same for quotes of the network, which anybody forges */
-#define LOOK_US             60000000u /* how often the directory of keys is looked at */
+#define INITS_SHARE         4u    /* one host gets a quarter */
+#define UNKNOWNS_PER_SECOND 1000u /* UNKNOWNs that cause a search for a session */
+#define UNKNOWNS_SHARE      10u   /* one host gets a tenth */
+#define QUOTES_PER_SECOND   100u  /* the same for quotes of the network, which anybody can forge */
+#define LOOK_US             60000000u /* until the directory of keys is read again */
 
 /* ---- open and close ---------------------------------------------------------------------- */
 
@@ -29,7 +29,7 @@ static int derive(struct seal *seal, const uint8_t secret[32], const char *label
 	return seal->box.ops->mac(seal->box.lib, secret, &in, 1, key);
 }
 
-/* The contents of the directory are used from now on; or, without memory, nothing has changed. */
+/* Uses the contents of the directory from now on. -ENOMEM: nothing has changed. */
 static int dir_use(struct seal *seal, const struct key_dir *dir)
 {
 	struct secret_keys made[SECRETS] = {0};
@@ -71,9 +71,9 @@ static int dir_open(struct seal *seal)
 	return error;
 }
 
-/* ---- looking again ----------------------------------------------------------------------- */
+/* ---- reading the directory again --------------------------------------------------------- */
 
-/* Rights may have ended or begun: what follows for partners, and when the next right ends. */
+/* Rights may have ended or begun: notifies partners, and sets the timer for the next end. */
 static void rights_review(struct seal *seal)
 {
 	ripc__rights_changed(seal->ctx);
@@ -87,9 +87,9 @@ static void rights_end(void *owner, struct ripc__timer *timer)
 }
 
 /*
- * A revoked key is no member any more. All other members meet us anew: they get to know our new
- * capabilities, and show theirs. Messages under way go on meanwhile. If we have other capabilities
- * (shows_more), what is sent to a new partner waits until they are known there.
+ * A member with a revoked key is removed. All other members get a new handshake, which shows our
+ * new capabilities to them, and theirs to us. Messages in progress go on meanwhile. If we have
+ * other capabilities (shows_more), messages to a new partner wait until the partner knows them.
  */
 static void members_review(struct seal *seal, struct list *members, bool shows_more)
 {
@@ -104,7 +104,7 @@ static void members_review(struct seal *seal, struct list *members, bool shows_m
 	}
 }
 
-/* Another key is for another context, and so are the capabilities that came with it. */
+/* The directory has another key: it is for another context, and so are its capabilities. */
 static void own_differs(const struct seal *seal, struct key_dir *found)
 {
 	ripc__log(seal->ctx, RIPC_LOG_WARN, "keys: %s/private has changed: contexts that are "
@@ -114,15 +114,15 @@ static void own_differs(const struct seal *seal, struct key_dir *found)
 	memcpy(found->capabilities, seal->dir.capabilities, sizeof(found->capabilities));
 }
 
-/* The key of a context is its name for others. */
+/* Keeps our key: the key of a context is its name for others. */
 static void own_stays(const struct seal *seal, struct key_dir *found)
 {
 	if (!ripc__is_equal(found->own.secret, seal->dir.own.secret, 32))
 		own_differs(seal, found);
-	found->own = seal->dir.own; /* with the public key, which has not been computed anew */
+	found->own = seal->dir.own; /* with the public key, which was not computed again */
 }
 
-/* A file that has got lost must not let everybody do everything. */
+/* Refuses a directory that has lost its authority: else all members would have all rights. */
 static int authority_check(const struct seal *seal, const struct key_dir *found, char why[KEY_WHY])
 {
 	if (found->has_authority || !seal->dir.has_authority)
@@ -164,7 +164,7 @@ static void look(void *owner, struct ripc__timer *timer)
 	struct ripc_context *ctx = owner;
 
 	ripc__reread_begin(ctx);
-	(void)ripc__grants_own(ctx->seal, &ctx->seal->dir); /* some may have expired */
+	(void)ripc__grants_own(ctx->seal, &ctx->seal->dir); /* capabilities may have expired */
 	rights_review(ctx->seal); /* the clock may have been set */
 	ripc__timer_set(&ctx->loop.timers, timer, ctx->now_us + LOOK_US);
 }
@@ -248,9 +248,9 @@ void ripc__seal_close(struct ripc_context *ctx)
 	ctx->seal = NULL;
 }
 
-/* ---- what may be ------------------------------------------------------------------------- */
+/* ---- rights ------------------------------------------------------------------------------ */
 
-/* A refused member tries again and again: the log speaks of it once in a while. */
+/* May the log mention this member? A refused member retries often, and is mentioned seldom. */
 static bool may_say(struct seal *seal, const struct member *member)
 {
 	uint64_t now_us = seal->ctx->now_us, name = member->name;
@@ -373,7 +373,7 @@ void ripc__sealed_mark(struct seal *seal, uint8_t *bytes, size_t len)
 	const struct iovec in = {bytes, len};
 	uint8_t mac[32] = {0};
 
-	/* Without memory: a mark that is wrong, so nobody takes the datagram. */
+	/* Without memory the mark is wrong: then nobody accepts the datagram. */
 	(void)seal->box.ops->mac(seal->box.lib, seal->secrets[0].record_key, &in, 1, mac);
 	memcpy(bytes + len, mac, SEALED_MARK);
 }
@@ -394,7 +394,7 @@ bool ripc__sealed_mark_is_right(struct seal *seal, const uint8_t *bytes, size_t 
 
 /* ---- outward ----------------------------------------------------------------------------- */
 
-/* What a context with keys says beside its packets: handshakes, and sentences for people. */
+/* Output of a context with keys beside its packets: handshakes, and sentences for people. */
 
 int ripc__sealed_throw(struct sealed_net *net, const struct ripc__addr *to, const uint8_t *bytes,
 		uint32_t len)
@@ -408,7 +408,7 @@ int ripc__sealed_throw(struct sealed_net *net, const struct ripc__addr *to, cons
 
 	if (rc && rc != -EINPROGRESS)
 		return rc;
-	/* While the way is looked for the backend may keep this one. */
+	/* While the backend searches for a way, it may keep this datagram. */
 	rc = net->inner->datagrams.send(net->inner_port, route, &tx, 1);
 	net->seal->ctx->stats.datagrams_sent += rc == 1;
 	net->inner->route.close(net->inner_port, route);

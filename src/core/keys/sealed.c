@@ -2,10 +2,10 @@
 /*
  * See sealed.h: the slots of the sealed network.
  *
- * Design notes. What is sent is sealed into a buffer of the port, so the inner network gets one
- * piece per datagram; what comes is unsealed where it lies. A datagram that the inner network does
- * not take has used up its counter all the same: no nonce is used twice. While there is no session
- * the route is opening (-EINPROGRESS) or takes nothing (0), and RIPC_EV_PEER follows.
+ * Design notes. A datagram is sealed into a buffer of the port, so the inner network gets one
+ * piece per datagram. A received datagram is unsealed in place. A datagram that the inner network
+ * does not take has used up its counter all the same: no nonce is used twice. While there is no
+ * session the route is opening (-EINPROGRESS) or takes nothing (0), and RIPC_EV_PEER follows.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -22,12 +22,12 @@
 /*
  * See internal.h.
  *
- * Design notes. Reads and writes by the network itself are not sealed: only the keys of memory
- * are, as they travel in packets. So reads and writes are used where the kernel keeps others out
- * (shm), or where the configuration says that nobody else is on the network. Elsewhere core sends
- * the bytes in sealed datagrams. On such a network bytes may be altered for all that this file
- * knows (RIPC_CAP_DUBIOUS): the checksum of the whole, which comes sealed, tells. Pages are given
- * away as they are only between processes of one user.
+ * Design notes. Reads and writes by the network itself are not sealed. Only the keys of memory are
+ * sealed, because packets carry them. Therefore reads and writes are used only if the kernel keeps
+ * others out (shm), or if the configuration says that nobody else is on the network. Otherwise core
+ * sends the bytes in sealed datagrams. On a network with reads and writes this file cannot exclude
+ * that bytes are altered (RIPC_CAP_DUBIOUS): the checksum of the whole, which comes sealed, shows
+ * it. Pages are transferred only between processes of one user.
  */
 
 static bool is_shm(const struct ripc__backend *inner)
@@ -106,15 +106,15 @@ static void sealed_unmap(void *port, void *handle)
 
 #define NAME_LEN     8u
 #define BATCH        64u   /* datagrams that are handed over at once */
-#define ROOM         69632u /* bytes of them: an offload batch, or one datagram of the longest */
+#define ROOM         69632u /* their bytes: an offload batch, or one datagram of maximal length */
 
 _Static_assert(SEALED_BYTES == SEALED_EXTRA, "sealed.h");
 
 /* ---- addresses --------------------------------------------------------------------------- */
 
 /*
- * Nowhere in particular (inner NULL): matches each route that leads to the member. With the name 0:
- * matches each route that leads there, whoever the member is.
+ * Makes an address of the sealed network. Without an inner address (NULL) it matches each route to
+ * the member. With the name 0 it matches each route to the inner address, whoever the member is.
  */
 static void addr_seal(struct ripc__addr *addr, const struct ripc__addr *inner, uint64_t name)
 {
@@ -126,7 +126,7 @@ static void addr_seal(struct ripc__addr *addr, const struct ripc__addr *inner, u
 	addr->len += NAME_LEN;
 }
 
-/* False: that is none of ours. */
+/* Splits an address of the sealed network. False: the address is of another network. */
 static bool addr_unseal(const struct ripc__addr *addr, struct ripc__addr *inner, uint64_t *name)
 {
 	if (addr->len < NAME_LEN)
@@ -145,7 +145,7 @@ struct member *ripc__sealed_member(const struct seal *seal, const struct ripc__a
 	return addr_unseal(addr, &inner, &name) ? ripc__member_by_name(seal, name) : NULL;
 }
 
-/* A blob of a record: that of the inner network, our key, our context. */
+/* The blob for records: the inner network's blob, our key, our context. */
 static int sealed_address(void *port, uint8_t *blob)
 {
 	const struct seal *seal = ((struct sealed_port *)port)->seal;
@@ -202,8 +202,8 @@ static void inner_where(void *port, const void *route, struct ripc__addr *addr)
 }
 
 /*
- * There is a session, or a handshake begins. opened: what the inner network has said. While the
- * inner network looks for a way, or a handshake goes on, the route is opening.
+ * Uses a session, or begins a handshake. opened: the result of the inner network. While the inner
+ * network searches for a way, or a handshake goes on, the route is opening.
  */
 static int way_begin(void *port, struct member *member, const struct ripc__addr *inner, int opened)
 {
@@ -294,7 +294,7 @@ static uint32_t route_mtu(void *port, void *route)
 	return inner_of(port)->route.mtu(inner_port(port), inner_route(route)) - SEALED_EXTRA;
 }
 
-/* Has core heard all of the member's handshakes, and did the last one end well? */
+/* Has core got all reports about the member's handshakes, and did the last one succeed? */
 static bool is_settled(const struct seal *seal, const struct member *member)
 {
 	return !member->due && ripc__member_is_ready(seal, member);
@@ -337,7 +337,7 @@ void ripc__sealed_text(const void *port, const struct ripc__addr *addr, char tex
 
 /* ---- sending ----------------------------------------------------------------------------- */
 
-/* New keys in good time: by the initiator, or later by the responder, should that one not. */
+/* Makes new keys in time: the initiator begins, or later the responder, if the initiator fails. */
 static void rekey_if_due(struct sealed_port *port, void *route, struct member *member)
 {
 	struct seal *seal = port->seal;
@@ -354,7 +354,7 @@ static void rekey_if_due(struct sealed_port *port, void *route, struct member *m
 	(void)ripc__handshake_begin(port->net, member, &addr);
 }
 
-/* Seals as many as there is room for. Returns how many, or -ENOMEM. */
+/* Seals as many datagrams as there is room for. Returns their number, or -ENOMEM. */
 static int seal_batch(struct sealed_port *port, struct session *session, const struct ripc__tx *tx,
 		uint32_t n, struct iovec iov[BATCH])
 {
@@ -445,8 +445,8 @@ static bool data_input(struct sealed_net *net, struct ripc__event *event, struct
 }
 
 /*
- * The member may have lost our session, and has not proven it: to core that is a hint, as when a
- * network says that nobody listens.
+ * The member may have lost our session, without proof. Core gets a failure hint, as if a network
+ * had reported that nobody listens.
  */
 static bool doubt_input(struct sealed_net *net, struct ripc__event *event,
 		const struct member *member, struct ripc__addr *from)
@@ -459,7 +459,7 @@ static bool doubt_input(struct sealed_net *net, struct ripc__event *event,
 	return true;
 }
 
-/* Returns whether core gets it. */
+/* True: core gets the datagram. */
 static bool datagram_input(struct sealed_net *net, struct ripc__event *event,
 		struct ripc__addr *from)
 {
@@ -475,7 +475,7 @@ static bool datagram_input(struct sealed_net *net, struct ripc__event *event,
 		event->len, event->from), from);
 }
 
-/* Core gets the hint without the quote, which is of a sealed datagram. */
+/* Passes the hint to core without the quote, which is of a sealed datagram. */
 static bool hint_input(struct seal *seal, struct ripc__event *event, struct ripc__addr *from)
 {
 	const struct member *member = ripc__handshake_quoted(seal, event->data, event->len);
@@ -490,9 +490,9 @@ static bool hint_input(struct seal *seal, struct ripc__event *event, struct ripc
 }
 
 /*
- * The inner network has found a way (status 0), or none, or takes again what it did not take. This
- * concerns handshakes, and all routes that lead there: core hears of the latter at once, whatever
- * number of members there are.
+ * The inner network has found a way (status 0), or none, or accepts datagrams again. This concerns
+ * handshakes, and all routes to the address: one event to core covers these, however many members
+ * there are.
  */
 static bool way_input(struct sealed_net *net, struct ripc__event *event, struct ripc__addr *from)
 {
@@ -504,7 +504,7 @@ static bool way_input(struct sealed_net *net, struct ripc__event *event, struct 
 	return true;
 }
 
-/* What handshakes have come to. */
+/* Reports the results of handshakes. */
 static uint32_t opened_tell(struct sealed_port *port, struct ripc__event *events, uint32_t at,
 		uint32_t n)
 {
@@ -529,7 +529,7 @@ static uint32_t opened_tell(struct sealed_port *port, struct ripc__event *events
 	return at;
 }
 
-/* Does core get it? events[kept] and what belongs to it is free. */
+/* True: core gets the event. events[kept] and its address are free to use. */
 static bool event_input(struct sealed_port *port, struct ripc__event *event, uint32_t kept)
 {
 	/* Some networks have addresses of any length, which strangers choose. */
@@ -566,7 +566,7 @@ static int sealed_poll(void *state, struct ripc__event *events, uint32_t n, bool
 	return (int)opened_tell(port, events, kept, n);
 }
 
-/* ---- the rest is the inner network's ----------------------------------------------------- */
+/* ---- slots of the inner network ---------------------------------------------------------- */
 
 static int sealed_net_open(void *state, const struct ripc__host *host, struct ripc__attr *attr)
 {
@@ -575,7 +575,7 @@ static int sealed_net_open(void *state, const struct ripc__host *host, struct ri
 	int error;
 
 	port->seal = seal;
-	port->net = &seal->nets[seal->n_nets - 1]; /* the one that was asked for last */
+	port->net = &seal->nets[seal->n_nets - 1]; /* the network that ripc__sealed() added last */
 	port->room = malloc(ROOM);
 	if (!port->room)
 		return -ENOMEM;

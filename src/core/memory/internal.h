@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of core/memory share: no other room includes this. */
+/* Declarations that the files of core/memory share. No other room includes them. */
 #ifndef RIPC_MEMORY_INTERNAL_H
 #define RIPC_MEMORY_INTERNAL_H
 
@@ -14,7 +14,7 @@
 
 /* ---- classes ----------------------------------------------------------------------------- */
 
-/* The lengths that blocks of the pool have. */
+/* The lengths of the pool's blocks. */
 
 #define UNIT       64u           /* blocks are multiples of this, and aligned to it */
 #define BLOCK_MAX  (512u << 10)  /* longest block of a small slab */
@@ -48,9 +48,9 @@ static inline size_t big_len(size_t len)
 
 /* ---- foreign ----------------------------------------------------------------------------- */
 
-/* Memory of the application that was registered: pieces that do not overlap, by address. */
+/* Registered memory of the application: pieces that do not overlap, sorted by address. */
 
-/* All zero: none. */
+/* All zero: there is none. */
 struct ripc__foreign {
 	struct ripc__piece *pieces; /* sorted by address */
 	uint32_t n, capacity;
@@ -60,7 +60,7 @@ struct ripc__foreign {
 
 /*
  * Slabs: memory that the pool takes from the system and cuts into blocks. pool.c states the
- * invariants; pool.c and pool.c keep them.
+ * invariants.
  */
 
 #define CHUNK_BITS 21
@@ -76,14 +76,14 @@ struct slab {
 	uint8_t *base;
 	size_t len, block_len;   /* bytes; the same for a big slab */
 	size_t shown_len;        /* bytes that had pages when the slab was first shown */
-	uint64_t share_id;       /* not 0: the slab may have been shown to others */
-	uint64_t reader, from;   /* shown to this reader; all bytes came from there; 0, or MANY */
+	uint64_t share_id;       /* not 0: the slab may have been shown to other processes */
+	uint64_t reader, from;   /* the only reader; the sender of all bytes; or 0, or MANY */
 	uint32_t *pages;         /* for each chunk: the steps that have pages */
 	int fd;                  /* -1: none */
-	bool reused;             /* the block was another buffer before */
+	bool reused;             /* the block held another buffer before */
 	bool aged;               /* the slab was idle at the last turn */
 	uint32_t n_blocks, n_live;
-	uint32_t n_used;         /* blocks from this index on were never handed out */
+	uint32_t n_used;         /* blocks from this index on were never allocated */
 	uint32_t free;           /* first free block, NO_BLOCK if none */
 	uint32_t blocks[];
 };
@@ -91,12 +91,12 @@ struct slab {
 struct ripc__pool {
 	pthread_mutex_t mutex;
 	bool locked;               /* false: one thread only, no lock */
-	bool clears;               /* a buffer could not be shown for what it had held before */
+	bool clears;               /* a buffer could not be shown, because of its old contents */
 	uint64_t limit, used, idle_bytes, last_share_id;
 	_Atomic uint64_t taken;    /* changed with the lock, compared without */
 	uint32_t n_descriptors;
-	uint32_t n_holders;        /* of the pool beside its live blocks (ripc__pool_hold) */
-	void (*ended)(void *arg);  /* not NULL: left (ripc__pool_leave) */
+	uint32_t n_holders;        /* of the pool beside live blocks (ripc__pool_hold) */
+	void (*ended)(void *arg);  /* not NULL: the pool was left (ripc__pool_leave) */
 	void *ended_arg;
 	struct list partial[CLASSES];
 	struct list all, idle;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Mapping, faulting in and measuring memory, for the pool. Owns nothing. Memory that is not to be
- * shared has no descriptor: descriptors are few.
+ * Mapping, faulting in and measuring memory, for the pool. This file owns nothing. Memory that will
+ * not be shared has no descriptor, because descriptors are few.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -44,7 +44,7 @@ size_t ripc__memory_round(size_t len)
 
 /* ---- mapping ----------------------------------------------------------------------------- */
 
-/* -1: no file can be had. The memory is then of the same kind, but cannot be shared. */
+/* Opens a memfd. -1: there is none. Then the memory is of the same kind, but cannot be shared. */
 static int open_memfd(size_t len)
 {
 	int fd = ripc__memfd();
@@ -56,7 +56,7 @@ static int open_memfd(size_t len)
 	return fd < 0 ? -1 : fd;
 }
 
-/* Also shared memory without a name is a file of the system, which may have none left (ENFILE). */
+/* Maps memory at an address. Even anonymous shared memory takes a file of the system (ENFILE). */
 static void *map_fixed(uint8_t *at, size_t len, int fd)
 {
 	const int access = PROT_READ | PROT_WRITE, nameless = MAP_FIXED | MAP_ANONYMOUS;
@@ -90,7 +90,7 @@ static int map_aligned(size_t len, size_t align, int fd, void **memory)
 		munmap(at, len);
 		return err;
 	}
-	/* Before Linux 6.1 only this gives large pages, and only where the system allows it. */
+	/* Before Linux 6.1 only this gives large pages, and only if the system allows it. */
 	if (len >= align)
 		(void)madvise(at, len, MADV_HUGEPAGE);
 	*memory = at;
@@ -103,9 +103,8 @@ int ripc__memory_map(size_t len, size_t align, void **memory)
 }
 
 /*
- * A child of fork() finds zeros. The child can then read from a message of its parent that it is
- * none of the child's (ripc_msg_free()). Where the kernel does not clear the memory, the child does
- * not get the mapping.
+ * Lets a child of fork() find zeros. These zeros show the child that a message is its parent's
+ * (ripc_msg_free()). If the kernel cannot clear the memory, the child does not get the mapping.
  */
 static int keep_from_children(uint8_t *at, size_t len)
 {
@@ -128,14 +127,14 @@ int ripc__memory_map_private(size_t len, size_t align, void **memory)
 		munmap(at, len);
 		return err;
 	}
-	(void)madvise(at, len, MADV_NOHUGEPAGE); /* memory is taken step by step (pool.c) */
+	(void)madvise(at, len, MADV_NOHUGEPAGE); /* the pool takes memory in steps (pool.c) */
 	*memory = at;
 	return 0;
 }
 
 /*
- * LeakSanitizer, in programs that have it. It finds pointers in mappings that it was told of, and
- * not in others: what a context with keys has allocated would be taken for lost.
+ * LeakSanitizer, in programs that have it. LeakSanitizer finds pointers only in registered
+ * mappings: without them it would report allocations of a context with keys as leaks.
  */
 __attribute__((weak)) void __lsan_register_root_region(const void *memory, size_t len);
 __attribute__((weak)) void __lsan_unregister_root_region(const void *memory, size_t len);
@@ -188,10 +187,10 @@ bool ripc__memory_heeds_advice(void *page)
 }
 
 /*
- * Where the kernel has no MADV_POPULATE_WRITE. To touch a page would be a SIGBUS where
- * there is no memory. So the kernel is asked to: FUTEX_WAKE_OP adds 0 to a word, atomically, as
- * other threads may use it, and answers EFAULT where we would die (futex(2)). Nobody waits on
- * the word; if the application does, that is one spurious wake-up.
+ * For kernels without MADV_POPULATE_WRITE. A write by this process would raise SIGBUS if the system
+ * has no memory. Therefore the kernel writes: FUTEX_WAKE_OP adds 0 to a word, and returns EFAULT
+ * where this process would die (futex(2)). The addition is atomic, because other threads may use
+ * the word. Nobody waits on the word; if the application does, it gets one spurious wake-up.
  */
 static int populate_by_word(uint8_t *at, size_t len)
 {
@@ -206,7 +205,7 @@ static int populate_by_word(uint8_t *at, size_t len)
 	return 0;
 }
 
-/* One system call for all pages; false: not known. */
+/* Checks all pages with one system call. False: the result is not known. */
 static bool can_populate(void *memory, size_t len)
 {
 	uint8_t *at = (uint8_t *)((uintptr_t)memory & ~(uintptr_t)(page_len() - 1));
@@ -216,8 +215,8 @@ static bool can_populate(void *memory, size_t len)
 }
 
 /*
- * FUTEX_WAIT compares the word with another value and returns, or with the same value finds its
- * time over. Neither needs a descriptor, a signal handler or a right beside those of the process.
+ * FUTEX_WAIT reads the word. If the word has another value, the call returns at once; if it has the
+ * same value, the time is over. Neither needs a descriptor, a signal handler or a special right.
  */
 int ripc__memory_probe(void *memory, size_t len)
 {
@@ -245,7 +244,7 @@ static int populate(void *memory, size_t len)
 	do
 		result = madvise(memory, len, MADV_POPULATE_WRITE);
 	while (result < 0 && (errno == EINTR || errno == EAGAIN));
-	/* 0.1 us, beside 20 for the shortest step: so nothing is remembered. */
+	/* The test takes 0.1 us, the shortest step 20 us: therefore no result is cached. */
 	if (result == 0 && ripc__memory_heeds_advice(memory))
 		return 0;
 	return result == 0 || errno == EINVAL || errno == ENOSYS ?
@@ -253,10 +252,11 @@ static int populate(void *memory, size_t len)
 }
 
 /*
- * Gives large pages to what holds whole ones. They are made at once, and mapped at once by
- * whoever is shown them. As the system makes none by itself for memfds unless it was told to, it
- * is asked (madvise(2): whatever its settings say); a range that has no page at all is refused,
- * so each gets one first. Where there are none to be had it stops, and small ones do.
+ * Gives large pages to those parts of the memory that hold whole ones. A large page is made at
+ * once, and a process that is shown it maps it at once. By default the system makes none for
+ * memfds. MADV_COLLAPSE makes them whatever the settings are (madvise(2)). The advice is refused
+ * for a range without any page, therefore each range gets a page first. Without free large pages
+ * the memory keeps small ones.
  */
 static void fault_large(uint8_t *at, size_t len)
 {
@@ -280,7 +280,7 @@ int ripc__memory_fault(void *memory, size_t len)
 
 /* ---- measuring --------------------------------------------------------------------------- */
 
-/* The file as a string, cut off at size - 1 bytes. */
+/* Reads the file into a string of at most size - 1 bytes. */
 static int read_file(const char *path, char *text, size_t size)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -296,7 +296,7 @@ static int read_file(const char *path, char *text, size_t size)
 	return 0;
 }
 
-/* Where control groups of either version are named, and where the limit of one stands. */
+/* For each version of control groups: the mark of a group's name, and the file of its limit. */
 static const struct hierarchy {
 	const char *mark; /* before the group's path */
 	const char *root, *file;
@@ -318,7 +318,7 @@ static uint64_t group_limit(const struct hierarchy *hierarchy, const char *group
 	return end == text ? UINT64_MAX : limit; /* "max" */
 }
 
-/* The least limit of our control group and all above it. */
+/* The least limit of our control group and all groups above it. */
 static uint64_t groups_limit(const struct hierarchy *hierarchy)
 {
 	char text[4096], *group, *slash;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory from the operating system, as the pool needs it. This file keeps no state. */
+/* Memory from the operating system, for the pool. This file keeps no state. */
 #ifndef RIPC_MEMORY_H
 #define RIPC_MEMORY_H
 
@@ -37,7 +37,7 @@ int ripc__memory_fault(void *memory, size_t len);
  * False: the result of madvise(2) for this page must not be trusted.
  */
 bool ripc__memory_heeds_advice(void *page);
-/* Can each page of the memory be read? Reads one word of each. -EFAULT: no. */
+/* Reads one word of each page of the memory. -EFAULT: a page cannot be read. */
 int ripc__memory_probe(void *memory, size_t len);
 /* Bytes: half of the machine's memory, or half of the control group's limit if that is less. */
 uint64_t ripc__memory_half(void);

@@ -1,29 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The buffer pool of pool.h. Owns the slabs (mappings, each at a multiple of 2 MiB, of memfds where
- * they are big), what is known about their blocks, and the registered foreign memory.
+ * The buffer pool of pool.h. The pool owns the slabs (mappings at multiples of 2 MiB, big ones of
+ * memfds), the records of their blocks, and the registered foreign memory.
  *
- * A small slab is 2 MiB cut into blocks of one size class; a big slab is one block. What is
- * known about blocks lies apart from them in private memory, because big slabs are to be shared
- * with other processes, which must not be able to alter it. An address is looked up by its
- * 2 MiB chunk in a hash, so memory that is not ours is never touched.
+ * A small slab is 2 MiB cut into blocks of one size class; a big slab is one block. The records of
+ * blocks lie apart from the blocks, in private memory: big slabs are shared with other processes,
+ * which must not be able to alter the records. An address is looked up by its 2 MiB chunk in a
+ * hash, so memory that is not ours is never touched.
  *
  * Invariants, under the lock:
  *  - taken is the sum of all slabs' len and does not exceed limit.
- *  - A slab without live blocks is in the idle list, oldest first; idle is their sum, at most
- *    IDLE_MAX after each call. Idle slabs go when the limit is reached.
+ *  - A slab without live blocks is in the idle list, oldest first; idle_bytes is their sum, at most
+ *    IDLE_MAX after each call. Idle slabs are given back when the limit is reached.
  *  - A small slab with a free or fresh block is in the partial list of its class, those without
  *    live blocks last.
- *  - slab->blocks[i] is 0: never handed out (all from n_used on); 1..REFS_MAX: live, with so
- *    many references; FREE | next: in the slab's list of free blocks.
+ *  - slab->blocks[i] is 0: never allocated (all from n_used on); 1..REFS_MAX: live, with that
+ *    number of references; FREE | next: in the slab's list of free blocks.
  *
- *  - Bit i of pages[c] says that step i of chunk c has pages; blocks that are only promised have
- *    none, until bytes come.
+ *  - Bit i of pages[c] is set if step i of chunk c has pages. Blocks that are only promised have
+ *    none until bytes come.
  *
- *  - A big slab keeps its descriptor, as far as SHARED_MAX goes. Once its block has been shown to
- *    others (share_id is not 0) it serves no other buffer: it goes when that is freed. But for what
- *    comes from the only reader that it was shown to, and held nothing but what came from there
- *    (from), it serves again: the reader has it mapped, and knows all that was in it.
+ *  - Up to SHARED_MAX big slabs keep their descriptors. A slab whose block was shown to other
+ *    processes (share_id is not 0) serves no other buffer, and is given back when its buffer is
+ *    freed. One exception: if the slab was shown to one reader only, and held only bytes from that
+ *    reader (from), it serves again for bytes from that reader, who has it mapped, and knows all
+ *    that was in it.
  *
  * Calls into the kernel that take long (mapping, faulting in, unmapping) are made without the
  * lock: before a slab is published, after it was withdrawn, or by the new owner of a block.
@@ -43,9 +44,9 @@
 
 /* ---- slabs ------------------------------------------------------------------------------- */
 
-/* Slabs of the pool: made, published, idle, withdrawn, and given back. */
+/* The slabs of the pool. A slab is made, published, idle, withdrawn, and given back. */
 
-/* keep: its descriptor. */
+/* Makes a slab. keep: the slab keeps its descriptor. */
 static int slab_new(size_t len, size_t block_len, bool keep, struct slab **slab)
 {
 	RIPC__HOLD_CANCEL;
@@ -132,7 +133,7 @@ static void slabs_destroy(struct list *dead)
 		slab_destroy(list_entry(list_pop(dead), struct slab, node));
 }
 
-/* Moves the oldest idle slabs to dead until at most so many idle bytes are left. */
+/* Moves the oldest idle slabs to dead until at most "most" idle bytes remain. */
 static void trim_idle(struct ripc__pool *pool, uint64_t most, struct list *dead)
 {
 	while (pool->idle_bytes > most)
@@ -187,14 +188,14 @@ give_back:
 
 /* ---- foreign ----------------------------------------------------------------------------- */
 
-/* Registered memory of the application, for the pool, whose lock protects it. Owns the list. */
+/* Registered memory of the application. The lock of the pool protects the list of pieces. */
 
 struct ripc__piece {
 	uint8_t *base;
 	size_t len;
 };
 
-/* How many pieces begin at or before at. */
+/* The number of pieces that begin at or before "at". */
 static uint32_t count_before(const struct ripc__foreign *foreign, uintptr_t at)
 {
 	uint32_t low = 0, high = foreign->n;
@@ -230,7 +231,7 @@ static int foreign_reserve(struct ripc__foreign *foreign)
 	return 0;
 }
 
-/* buf + len does not wrap. -EEXIST: overlaps another piece. -ENOMEM. */
+/* Adds a piece; buf + len does not wrap. -EEXIST: the piece overlaps another one. -ENOMEM. */
 static int foreign_add(struct ripc__foreign *foreign, void *buf, size_t len)
 {
 	uint32_t at = count_before(foreign, (uintptr_t)buf + len - 1);
@@ -249,7 +250,7 @@ static int foreign_add(struct ripc__foreign *foreign, void *buf, size_t len)
 	return 0;
 }
 
-/* -ENOENT: no piece begins there. */
+/* Removes a piece. -ENOENT: no piece begins at buf. */
 static int foreign_remove(struct ripc__foreign *foreign, const void *buf)
 {
 	uint32_t n = count_before(foreign, (uintptr_t)buf);
@@ -262,6 +263,7 @@ static int foreign_remove(struct ripc__foreign *foreign, const void *buf)
 	return 0;
 }
 
+/* Does all of [buf, buf + len) lie in one piece? */
 static bool foreign_contains(const struct ripc__foreign *foreign, const void *buf, size_t len)
 {
 	uint32_t n = count_before(foreign, (uintptr_t)buf);
@@ -275,7 +277,6 @@ static bool foreign_contains(const struct ripc__foreign *foreign, const void *bu
 	return offset < piece->len && len <= piece->len - offset;
 }
 
-/* Does all of [buf, buf + len) lie in one piece? */
 static void foreign_free(struct ripc__foreign *foreign)
 {
 	free(foreign->pieces);
@@ -284,15 +285,15 @@ static void foreign_free(struct ripc__foreign *foreign)
 /* ---- pool -------------------------------------------------------------------------------- */
 
 #define REFS_MAX   (FREE - 1)
-#define STEP       ((size_t)64 << 10) /* that is faulted in at once; */
-#define STEPS_FEW  4u /* of a big slab's chunk with more, a large page */
-#define FAULT_MOST ((size_t)4 << 20)  /* of a big one: takes some 2 ms, for the caller may hold
-				       * a lock that others wait for */
+#define STEP       ((size_t)64 << 10) /* bytes faulted in at once; */
+#define STEPS_FEW  4u /* if more steps of a big slab's chunk have pages, it gets a large page */
+#define FAULT_MOST ((size_t)4 << 20)  /* bytes of a big block faulted in by its allocation: some
+				       * 2 ms, in which the caller may hold a lock */
 #define IDLE_MAX   ((size_t)256 << 20)
-#define IDLE_KEEP  ((size_t)16 << 20) /* that is kept for good */
-#define TURN_MOST  ((size_t)16 << 20) /* that goes in one turn */
-#define MANY       UINT64_MAX         /* readers, or one that is not known */
-/* Longest block: rounded up by an eighth it is still no longer than a mapping can be. */
+#define IDLE_KEEP  ((size_t)16 << 20) /* idle memory that is kept for good */
+#define TURN_MOST  ((size_t)16 << 20) /* memory that is given back in one turn, at most */
+#define MANY       UINT64_MAX         /* several readers, or an unknown one */
+/* The longest block. Rounded up by an eighth, it is no longer than a mapping can be. */
 #define LEN_MAX    ((size_t)PTRDIFF_MAX / 8 * 7)
 
 /* A live block. */
@@ -343,7 +344,7 @@ static void block_give(struct ripc__pool *pool, struct place place, struct list 
 	if (!is_big(slab) && (was_full || slab->n_live == 1)) {
 		partial = &pool->partial[class_of(slab->block_len)];
 		list_remove(&slab->node);
-		/* One that can be used goes to the front, one that could go to the end. */
+		/* Slabs with live blocks stand first: a slab at the end may be withdrawn. */
 		list_append(slab->n_live == 1 ? partial : partial->next, &slab->node);
 	}
 	if (--slab->n_live == 0) {
@@ -365,7 +366,7 @@ static struct place find(const struct ripc__pool *pool, const void *at)
 	if (!place.slab)
 		return place;
 	offset = (size_t)((uintptr_t)at - (uintptr_t)place.slab->base);
-	if (!is_big(place.slab)) /* both are below 2^32, which divides faster */
+	if (!is_big(place.slab)) /* 32 bits hold both numbers, and divide faster */
 		place.index = (uint32_t)offset / (uint32_t)place.slab->block_len;
 	if (offset >= place.slab->len || place.index >= place.slab->n_blocks ||
 			place.slab->blocks[place.index] - 1 >= REFS_MAX)
@@ -392,13 +393,13 @@ static int take_small(struct ripc__pool *pool, uint32_t class, struct place *pla
 	return 0;
 }
 
-/* What was shown to its sender serves it again, as far as that sender has it mapped. */
+/* Can the slab, which was shown to its sender, serve that sender again for len bytes? */
 static bool is_shown_to(const struct slab *slab, uint64_t from, size_t len)
 {
 	return slab->share_id && from && slab->reader == from && slab->shown_len >= len;
 }
 
-/* Of idle big slabs that have room and waste at most a quarter the shortest, or NULL. */
+/* The shortest idle big slab that has room, and wastes at most a quarter; or NULL. */
 static struct slab *idle_big(struct ripc__pool *pool, size_t len, uint64_t from)
 {
 	struct slab *best = NULL;
@@ -445,9 +446,10 @@ struct due {
 };
 
 /*
- * What of a chunk's steps [first, end) has no pages yet, up to the first that has. Of a big slab's
- * chunk with more than a few it is the whole: a large page. A sender of few bytes does not get us
- * to take many. They count as faulted in from now on.
+ * The first run of a chunk's steps in [first, end) that have no pages yet. If the chunk is of a big
+ * slab, and more than a few of its steps have or get pages, the result is the whole chunk: a large
+ * page. So a sender of few bytes cannot make us take many. The steps count as faulted in from now
+ * on.
  */
 static struct due chunk_due(struct slab *slab, size_t chunk, uint32_t first, uint32_t end)
 {
@@ -469,7 +471,7 @@ static struct due chunk_due(struct slab *slab, size_t chunk, uint32_t first, uin
 		(n - first) * STEP < left ? (n - first) * STEP : ripc__memory_round(left)};
 }
 
-/* The next piece of [offset, end) of a slab without pages; its len is 0: there is none. */
+/* The next piece of [offset, end) of a slab that has no pages. Its len is 0 if there is none. */
 static struct due next_due(struct slab *slab, size_t offset, size_t end)
 {
 	struct due due = {NULL, 0};
@@ -485,7 +487,7 @@ static struct due next_due(struct slab *slab, size_t offset, size_t end)
 	return due;
 }
 
-/* What could not be had is due again, perhaps with some that was had. */
+/* Steps that got no pages are due again, perhaps with some that did. */
 static void undue(struct slab *slab, const struct due *due)
 {
 	size_t offset = (size_t)(due->from - slab->base);
@@ -494,7 +496,7 @@ static void undue(struct slab *slab, const struct due *due)
 		slab->pages[at / CHUNK] &= ~(1u << at % CHUNK / STEP);
 }
 
-/* Gives pages to what is due, and to all else before end that is; without the lock. */
+/* Gives pages to the piece "due", and to all other due pieces before end; without the lock. */
 static int fault(struct ripc__pool *pool, struct slab *slab, struct due due, size_t end)
 {
 	int err = 0;
@@ -511,7 +513,7 @@ static int fault(struct ripc__pool *pool, struct slab *slab, struct due due, siz
 	return err;
 }
 
-/* A block; due: what of its first len bytes is to be faulted in first; or NULL. */
+/* Takes a block. due: set to the first piece of its len bytes without pages; or NULL. */
 static int take(struct ripc__pool *pool, size_t len, uint64_t from, struct place *place,
 		struct due *due)
 {
@@ -544,8 +546,9 @@ int ripc__pool_promise(struct ripc__pool *pool, size_t len, uint64_t from, void 
 }
 
 /*
- * A big buffer is about to be the application's. Where some are shown to others, it forgets what it
- * held before: so it can be shown, which costs less than to send its bytes. Without the lock.
+ * A big buffer is about to be the application's. If the application's buffers are shown to other
+ * processes, the old contents are cleared: then the buffer can be shown, which costs less than
+ * sending its bytes. Without the lock.
  */
 static void clear(struct ripc__pool *pool, struct slab *slab)
 {
@@ -620,7 +623,7 @@ int ripc__pool_ref(struct ripc__pool *pool, const void *buf)
 	return err;
 }
 
-/* With the lock: was the pool left, and is nothing left in it? Only one thread ever finds that. */
+/* Was the pool left, and is it empty? Needs the lock. Only one thread ever finds this true. */
 static bool is_over(const struct ripc__pool *pool)
 {
 	return pool->ended && !pool->used && !pool->n_holders;
@@ -648,7 +651,7 @@ int ripc__pool_free(struct ripc__pool *pool, const void *buf)
 		block_give(pool, place, &dead);
 		over = is_over(pool);
 	}
-	ripc__pool_unlock(pool); /* the last access, unless it is over: others may close it now */
+	ripc__pool_unlock(pool); /* unless it is over, others may close the pool from now on */
 	if (!list_empty(&dead))
 		slabs_destroy(&dead);
 	if (over)
@@ -704,7 +707,7 @@ uint32_t ripc__pool_refs(struct ripc__pool *pool, const void *buf)
 	return refs;
 }
 
-/* Bytes from the beginning on that have pages: those that a reader finds there. */
+/* The number of bytes from the beginning that have pages, and that a reader finds there. */
 static size_t filled(const struct slab *slab)
 {
 	size_t len = 0;
@@ -714,7 +717,7 @@ static size_t filled(const struct slab *slab)
 	return len < slab->len ? len : slab->len;
 }
 
-/* Nobody is shown what the block held before, but its sender. */
+/* May the block be shown to the reader? Only their sender may see earlier bytes. */
 static bool may_show(const struct slab *slab, uint64_t reader)
 {
 	return slab->fd >= 0 &&
@@ -755,7 +758,7 @@ bool ripc__pool_is_shared(struct ripc__pool *pool, const struct ripc__shared *sh
 
 	ripc__pool_lock(pool);
 	slab = ripc__map_get(&pool->chunks, chunk_of(shared->base));
-	is = slab && slab->share_id == shared->id; /* also while it is idle */
+	is = slab && slab->share_id == shared->id; /* also while the slab is idle */
 	ripc__pool_unlock(pool);
 	return is;
 }
@@ -809,7 +812,7 @@ int ripc__pool_register(struct ripc__pool *pool, void *buf, size_t len)
 	ripc__pool_unlock(pool);
 	if (err)
 		return err;
-	err = ripc__memory_probe(buf, len); /* takes long where there are many pages */
+	err = ripc__memory_probe(buf, len); /* takes long if there are many pages */
 	if (err)
 		ripc__pool_unregister(pool, buf);
 	return err;
@@ -873,13 +876,13 @@ void ripc__pool_close(struct ripc__pool *pool)
 	free(pool);
 }
 
-/* Without the lock, as each call asks that lets a sleeping thread sleep. */
+/* Takes no lock, because each call that leaves a sleeping thread asleep uses it. */
 bool ripc__pool_is_large(struct ripc__pool *pool)
 {
 	return atomic_load_explicit(&pool->taken, memory_order_relaxed) > IDLE_KEEP;
 }
 
-/* Withdraws an idle slab that was so at the last turn, and no more than should go. */
+/* Withdraws a slab that was already idle at the last turn, up to *left bytes. */
 static bool turn_one(struct ripc__pool *pool, size_t *left, struct list *dead)
 {
 	struct slab *slab = list_entry(pool->idle.next, struct slab, idle_node);

@@ -15,7 +15,7 @@
 #define BLOCK_LEN ((size_t)32) /* lengths of blocks are multiples */
 
 struct chunk {
-	struct list node; /* of memory->chunks; alone: there is no free block */
+	struct list node; /* in memory->chunks; alone: the chunk has no free block */
 	struct block {
 		struct block *next;
 	} *freed;
@@ -87,7 +87,7 @@ void *ripc__secret_alloc(struct secret_memory *memory, size_t len)
 	return block;
 }
 
-/* One chunk stays, so that memory which comes and goes costs no mapping each time. */
+/* Must the chunk stay? One empty chunk is kept, to save a mapping for each allocation. */
 static bool is_to_stay(const struct secret_memory *memory, const struct chunk *chunk)
 {
 	return chunk->n_live || memory->chunks.next->next == &memory->chunks;

@@ -12,17 +12,17 @@
 
 /* All zero: nothing was allocated yet. For one thread at a time. */
 struct secret_memory {
-	struct list chunks; /* those with a free block */
+	struct list chunks; /* chunks with a free block */
 };
 
-/* len bytes, which are zero: less than a page. NULL: no memory. */
+/* Allocates len zero bytes, less than a page. NULL: no memory. */
 void *ripc__secret_alloc(struct secret_memory *memory, size_t len);
-/* len: as when it was allocated. */
+/* Wipes and frees memory. len: as in its allocation. */
 void ripc__secret_free(struct secret_memory *memory, void *at, size_t len);
-/* Everything has been freed. */
+/* Unmaps all chunks. All memory was freed before. */
 void ripc__secret_close(struct secret_memory *memory);
 
-/* The same with pages of its own, of any length. */
+/* As ripc__secret_alloc() and ripc__secret_free(), for any length, with pages of its own. */
 void *ripc__secret_map(size_t len);
 void ripc__secret_unmap(void *at, size_t len);
 

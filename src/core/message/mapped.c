@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Items of received messages that lie in the memory of who gave them (RIPC_GIVE): mapped when the
- * message is announced, handed back when the application has dropped its references.
+ * Items of received messages that lie in the memory of their sender (RIPC_GIVE). The items are
+ * mapped when the message is announced, and returned when the application has dropped its
+ * references.
  *
- * Design notes. One mapping can show several items, of several messages: the references of the
- * application are counted for all of it together, and each key by which it was shown is a reference
- * of ours to the owner's buffer. All these are alike, as the mapping is one buffer of the owner:
- * one of them goes home as soon as the application has fewer than there are. Nothing of this is in
- * the pool, which knows nothing of it; there are few, so they are searched.
+ * Design notes. One mapping is one buffer of the owner, and can show several items of several
+ * messages. The application's references to the mapping are counted together. Each key that showed
+ * the mapping is a reference of ours to the owner's buffer. All keys are alike: as soon as the
+ * application has fewer references than there are keys, one key is returned. The pool knows nothing
+ * of mappings. They are few, therefore a linear search finds them.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -58,7 +59,10 @@ static void hold_drop(struct ripc_context *ctx, struct mapped *mapped)
 	free(hold);
 }
 
-/* When the context was closed, each one was counted as a holder of the pool (api/context.c). */
+/*
+ * Frees a mapping. When the context was closed, each mapping was counted as a holder of the pool
+ * (api/context.c).
+ */
 static void mapped_free(struct ripc_context *ctx, struct mapped *mapped)
 {
 	list_remove(&mapped->node);
@@ -69,7 +73,7 @@ static void mapped_free(struct ripc_context *ctx, struct mapped *mapped)
 
 /* ---- references -------------------------------------------------------------------------- */
 
-/* The end of the buffer that contains buf, and its references; NULL: none of ours. */
+/* The end of the buffer that contains buf, and its references; NULL: no such buffer. */
 static const uint8_t *buffer_end(struct ripc_context *ctx, const void *buf, uint32_t *refs)
 {
 	const struct mapped *mapped;
@@ -162,7 +166,7 @@ void ripc__mapped_close(struct ripc_context *ctx)
 
 /* ---- mapping ----------------------------------------------------------------------------- */
 
-/* Notes what a device has mapped. False: no memory for it. */
+/* Records a mapping of a device. False: no memory for the record. */
 static bool note(struct ripc_context *ctx, struct device *device,
 		const struct ripc__mapping *mapping, size_t len)
 {
@@ -191,7 +195,7 @@ static bool note(struct ripc_context *ctx, struct device *device,
 	return true;
 }
 
-/* A short one that came with the announcement, or is empty, has a buffer of the pool. */
+/* Copies a short item, which came with the announcement or is empty, into a buffer of the pool. */
 static bool item_copy(struct ripc_context *ctx, const void *bytes, struct iovec *item)
 {
 	if (ripc__pool_alloc(ctx->pool, item->iov_len, &item->iov_base))
@@ -201,7 +205,7 @@ static bool item_copy(struct ripc_context *ctx, const void *bytes, struct iovec 
 	return true;
 }
 
-/* Memory of ours that has come back from who had it: the item is one more reference. */
+/* The item lies in a buffer of our own that has come back: it gets one more reference. */
 static bool item_own(struct ripc_context *ctx, void *mem, struct iovec *item)
 {
 	if (item->iov_len > ripc__pool_room(ctx->pool, mem) || ripc__pool_ref(ctx->pool, mem))
@@ -237,8 +241,8 @@ static bool item_map(struct partner *partner, const struct wire_packet *announce
 }
 
 /*
- * Can the network map what was given, and is no copy wanted, and no window there for it? Replies
- * have none.
+ * Can the network map the items? The application must not want copies, and must not have posted
+ * windows. (Replies use no windows.)
  */
 static bool may_map(struct partner *partner, const struct wire_packet *announce)
 {

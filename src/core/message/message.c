@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Messages: memory for them, and its way back. A message is one pool block: struct message, items,
- * places, and, where they are small, the bytes of the items.
+ * Messages: allocating and freeing them. A message is one pool block: struct message, items,
+ * places, and the bytes of small items.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@
 
 #define SPARE_PER 8u
 
-/* Only with the lock is one taken away, so that nobody else can have. */
+/* Takes the message that was freed without the lock. Needs the lock: only one thread takes it. */
 static struct message *freed_take(struct ripc_context *ctx)
 {
 	struct message *message = atomic_load_explicit(&ctx->messages.freed, memory_order_acquire);
@@ -45,7 +45,10 @@ static RIPC__RARE void *block_alloc(struct ripc_context *ctx, size_t len)
 	return ripc__pool_alloc(ctx->pool, len, &block) ? NULL : block;
 }
 
-/* Where none is kept, one in SPARE_PER is made: messages that an application keeps are small. */
+/*
+ * A kept message; if there is none, each SPARE_PER-th time a new one of that size. The others have
+ * just the size that they need, because the application may keep them.
+ */
 static RIPC__RARE void *spare_find(struct ripc_context *ctx)
 {
 	if (ctx->messages.n_spares) {
@@ -64,7 +67,7 @@ static void *spare_take(struct ripc_context *ctx)
 	return block ? block : spare_find(ctx);
 }
 
-/* In a block of so many bytes. */
+/* Makes a message in a block of len bytes. */
 static struct message *message_make(struct ripc_context *ctx, uint32_t n_items, size_t len)
 {
 	struct message *message = len <= SPARE_BYTES ? spare_take(ctx) : NULL;
@@ -74,7 +77,10 @@ static struct message *message_make(struct ripc_context *ctx, uint32_t n_items, 
 		message = block_alloc(ctx, len);
 	if (!message)
 		return NULL;
-	/* One by one: to clear the whole takes longer. What it holds is told when it is queued. */
+	/*
+	 * Fields are set one by one, because clearing the whole struct takes longer. "held" is set
+	 * when the message is queued.
+	 */
 	message->public = (struct ripc_msg){.n_items = n_items,
 		.items = (struct iovec *)(message + 1)};
 	list_init(&message->node);
@@ -118,7 +124,7 @@ struct message *ripc__message_whole(struct ripc_context *ctx, const struct wire_
 		bytes += item->iov_len;
 		left -= item->iov_len;
 	}
-	*item = (struct iovec){bytes, left}; /* their lengths' sum is the payload's */
+	*item = (struct iovec){bytes, left}; /* the last item: the lengths add up to the payload */
 	return message;
 }
 
@@ -137,11 +143,11 @@ void ripc__message_is_call(struct message *message, const struct wire_packet *pa
 	} else {
 		public->kind = RIPC_REPLY;
 		public->reply = packet->replies;
-		public->status = -(int)packet->call.value; /* 0: it is no error */
+		public->status = -(int)packet->call.value; /* 0: no error */
 	}
 }
 
-/* A mark that is no message fills ctx->messages.freed: no other thread puts one there any more. */
+/* Frees kept messages. A mark in ctx->messages.freed stops other threads from keeping more. */
 void ripc__spares_free(struct ripc_context *ctx)
 {
 	struct message *none = (struct message *)&ctx->messages.freed, *freed;
@@ -214,9 +220,9 @@ void ripc__message_free(struct message *message)
 
 /* ---- queue ------------------------------------------------------------------------------- */
 
-/* The queue of a service, from which messages go to the application. */
+/* The queue of a service, from which the application takes messages. */
 
-/* Its descriptor is readable, or not. */
+/* Makes the service's descriptor readable, or unreadable. */
 static void fd_set_readable(struct ripc_service *service, bool readable)
 {
 	RIPC__HOLD_CANCEL;
@@ -284,7 +290,7 @@ void ripc__service_notice(struct ripc_service *service, struct message *builtin,
 	ripc__service_enqueue(service, builtin);
 }
 
-/* The application has freed the notice itself, not a copy. */
+/* The application has freed the original notice, not a copy. */
 static void service_noticed(struct message *builtin)
 {
 	builtin->queued = false;
@@ -299,9 +305,9 @@ static void service_noticed(struct message *builtin)
 }
 
 /*
- * A NOTICE that is part of a service or watch goes to the application as a copy, so that a copy
- * which the application keeps holds no later NOTICE back. No memory: the original itself goes, and
- * the next one is queued when the application frees the original.
+ * Copies a NOTICE that is part of a service or watch. The application gets the copy: then a NOTICE
+ * that the application keeps does not delay the next one. Without memory the application gets the
+ * original, and the next NOTICE is queued when the application frees the original.
  */
 static RIPC__RARE struct message *copy_own(struct message *own)
 {
@@ -315,15 +321,15 @@ static RIPC__RARE struct message *copy_own(struct message *own)
 }
 
 /*
- * A partner may have as many messages in the queue as there is room left: the next one finds
- * room, too, however little the application reads.
+ * A partner may have at most as many messages in the queue as there is room left. So the next
+ * partner finds room, too, however little the application reads.
  */
 bool ripc__queue_has_room(const struct partner *partner)
 {
 	return partner->service->queued + partner->queued < QUEUE_MAX;
 }
 
-/* Inline, as all that a short message passes through: a call costs as much as what it does. */
+/* Inline, like all functions on the path of a short: a call would cost as much as the work. */
 extern inline void ripc__service_deliver(struct partner *partner, struct message *message,
 		const struct holding *large, uint64_t small_bytes)
 {
@@ -342,7 +348,7 @@ extern inline void ripc__service_deliver(struct partner *partner, struct message
 	ripc__service_enqueue(partner->service, message);
 }
 
-/* The partner is there: while messages of it are queued, it is not forgotten. */
+/* Takes the oldest message. Its partner exists: a partner with queued messages is not forgotten. */
 struct message *ripc__queue_pop(struct ripc_service *service)
 {
 	struct message *message = list_entry(list_pop(&service->queue), struct message, node);
@@ -367,7 +373,7 @@ void ripc__queue_free(struct ripc_service *service)
 		ripc__message_free(ripc__queue_pop(service));
 }
 
-/* The next of its unread messages, from one on; NULL: no more. */
+/* The partner's next unread message, from node on; NULL: no more. */
 static struct message *unread(const struct partner *partner, struct list *node)
 {
 	const struct list *end = &partner->service->queue;
@@ -398,8 +404,8 @@ void ripc__unread_hold(struct partner *partner)
 /* ---- ends -------------------------------------------------------------------------------- */
 
 /*
- * The ends of awaited sends and calls. They are kept apart from the queue, so that no other thread
- * that receives can take an end, and unread messages are not in its way.
+ * The ends of awaited sends and calls. They are kept apart from the queue: so no other receiving
+ * thread can take an end, and unread messages do not delay it.
  */
 
 #define FIRST_ROOM 8u
@@ -430,7 +436,7 @@ int ripc__ends_add(struct ends *ends, uint64_t cookie)
 	return error;
 }
 
-/* The index of the last one with this cookie; n_cookies: there is none. */
+/* The index of the last entry with this cookie; n_cookies: there is none. */
 static uint32_t index_of(const struct ends *ends, uint64_t cookie)
 {
 	for (uint32_t i = ends->n_cookies; i--;) {

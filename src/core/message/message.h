@@ -18,7 +18,7 @@ struct ripc_context;
 struct ripc_service;
 struct wire_packet;
 
-#define SPARE_BYTES        2048u  /* of a message that is kept for the next short */
+#define SPARE_BYTES        2048u  /* size of a message that is kept for the next short */
 #define SPARES_MAX         16u
 
 /* A message in a service's queue or with the application. */
@@ -27,11 +27,11 @@ struct message {
 	struct list node;
 	struct ripc_context *ctx;
 	struct partner *partner; /* while queued: its sender; NULL: the message is ours */
-	struct holding held;     /* what that partner holds for this message, */
+	struct holding held;     /* memory that this message counts against that partner, */
 	enum share share;        /* and of which share */
 	enum { MESSAGE_POOL, MESSAGE_OUTGOING, MESSAGE_CALL, MESSAGE_WATCH, MESSAGE_GROUP,
 		MESSAGE_BUILTIN } home;
-	bool items_in_pool, mapped; /* each item IN_POOL is a buffer of its own; a given one */
+	bool items_in_pool, mapped; /* each item IN_POOL is a buffer of its own; items are mapped */
 	bool queued;         /* _WATCH, _BUILTIN: in the queue or with the application */
 	bool again;          /* _BUILTIN: the same notice is due when the application frees this */
 	bool spare;          /* MESSAGE_POOL: of the size that ctx->messages.spares keeps */
@@ -44,17 +44,17 @@ struct message {
 struct message *ripc__message_alloc(struct ripc_context *ctx, uint32_t n_items, bool places);
 struct message *ripc__message_whole(struct ripc_context *ctx, const struct wire_packet *packet);
 /*
- * Marks the message as the question, answer or message to a group that the packet tells of; an
- * answer's reply is the ID of its question.
+ * Marks the message as a request, as a reply, or as a message to a group, according to the packet.
+ * The field "reply" of a reply is the ID of its request.
  */
 void ripc__message_is_call(struct message *message, const struct wire_packet *packet);
-/* The context closes: frees the messages that are kept; no others are kept from now on. */
+/* The context closes: frees the kept messages. No others are kept from now on. */
 void ripc__spares_free(struct ripc_context *ctx);
-/* Without the lock: keeps a freed short for the next one. False: there is no room for it. */
+/* Keeps a freed short for the next one. False: there is no room. Needs no lock. */
 bool ripc__message_keep(struct message *message);
 /*
  * Frees the items of a message of home MESSAGE_POOL, and keeps the message for the next one. False:
- * there is no room for it; its own block is still to be freed. With the lock.
+ * there is no room, and the message's own block must still be freed. Needs the lock.
  */
 bool ripc__message_spare(struct message *message);
 /* Frees a message of home MESSAGE_POOL; a message of any home. Both with the lock. */
@@ -63,29 +63,29 @@ void ripc__message_free(struct message *message);
 
 /* ---- ends -------------------------------------------------------------------------------- */
 
-/* The ends of sends and calls with RIPC_AWAITED, which only ripc_receive_end() hands out. */
+/* The ends of sends and calls with RIPC_AWAITED, which only ripc_receive_end() delivers. */
 
 /* The awaited sends and calls of a service. */
 struct ends {
 	struct list arrived;     /* messages: ends that the application has not taken */
-	uint64_t *cookies;       /* of those whose end was not taken, in no order; or NULL */
+	uint64_t *cookies;       /* cookies whose end was not taken, in no order; or NULL */
 	uint32_t n_cookies, room;
 };
 
 void ripc__ends_init(struct ends *ends);
 /* A send or call with this cookie is about to begin. -ENOMEM */
 int ripc__ends_add(struct ends *ends, uint64_t cookie);
-/* It has not begun. */
+/* The send or call has not begun after all. */
 void ripc__ends_remove(struct ends *ends, uint64_t cookie);
 /* Is there a send or call with this cookie whose end was not taken? */
 bool ripc__ends_has(const struct ends *ends, uint64_t cookie);
 /* The COMPLETION or REPLY goes to ripc_receive_end() if it is awaited, else to ripc_receive(). */
 void ripc__end_report(struct ripc_service *service, struct message *message, bool is_awaited);
-/* Has the send or call with this cookie ended? NULL: no. The end stays where it is. */
+/* The end of the send or call with this cookie, which is not taken. NULL: no end has come yet. */
 struct message *ripc__ends_find(const struct ends *ends, uint64_t cookie);
-/* Takes an end that was found: it is the application's. */
+/* Takes an end that was found: the application owns it now. */
 void ripc__ends_take(struct ripc_service *service, struct message *message);
-/* The service ends: the ends go to its queue, with which they are freed. */
+/* The service ends: moves the ends to its queue, with which they are freed. */
 void ripc__ends_close(struct ripc_service *service);
 
 /* ---- fence ------------------------------------------------------------------------------- */
@@ -93,8 +93,8 @@ void ripc__ends_close(struct ripc_service *service);
 /* Memory that the network may still use. */
 
 /*
- * Memory of a message that the network may still use. Until the network is done, the message's
- * outcome is not told. A fence is the first member of the object that has the memory, and is freed
+ * Memory of a message that the network may still use. The message's outcome is not reported until
+ * the network is done. A fence is the first member of the object that has the memory, and is freed
  * with that object.
  */
 struct fence {
@@ -102,14 +102,14 @@ struct fence {
 	struct outgoing *outgoing;
 };
 
-/* Of a context. */
+/* The messages of a context. */
 struct messages {
 	struct list mapped;        /* memory of partners (mapped.c) */
 	struct list permits, offers; /* returns.h */
 	uint32_t n_offers;
 	struct list spares;        /* free messages of SPARE_BYTES: most shorts fit */
 	uint32_t n_spares, spares_missed;
-	_Atomic(struct message *) freed; /* one more, put there without the lock; or NULL */
+	_Atomic(struct message *) freed; /* one more, stored without the lock; or NULL */
 	atomic_bool has_refs;      /* messages may have several references: none is kept */
 };
 

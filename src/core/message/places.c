@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Where the items of a long message land: a return buffer lent for it, a window posted on the
- * service, a pool buffer, the first that fits. All items find a place or none is used.
+ * The places of a long message's items: each item lands in the first buffer that fits, of the
+ * return buffers lent for the message, the windows posted on the service, and the pool. If an item
+ * finds no place, no place is used.
  *
  * Design notes. While a message is being received, a window's place holds the window itself as
  * its cookie; when the message is delivered, the window's cookie takes its place.
@@ -29,7 +30,7 @@ static struct window *window_for(struct list *windows, size_t len)
 	return NULL;
 }
 
-/* Back to where it was: what was posted later is used later. */
+/* Puts a window back in the order of posting. */
 static void window_return(struct ripc_service *service, struct window *window)
 {
 	struct list *before = service->windows.next;
@@ -62,8 +63,10 @@ void ripc__places_release(struct ripc_service *service, struct message *message)
 	release(service, message, message->public.n_items);
 }
 
-/* While a message is being received, a window's place holds the window itself as its cookie.
- * windows: NULL: none is for it. */
+/*
+ * Finds a place for item i. While a message is being received, a window's place holds the window
+ * itself as its cookie. windows: NULL: the message may use no windows.
+ */
 static int place_find(const struct message *message, struct list *windows, struct lent *lent,
 		uint32_t i, uint64_t from)
 {
@@ -87,7 +90,7 @@ static int place_find(const struct message *message, struct list *windows, struc
 	return ripc__pool_promise(message->ctx->pool, len, from, &place->mem.iov_base);
 }
 
-/* The sender, as the pool knows it. */
+/* The sender as a reader in the sense of the pool (ripc__pool_share()). */
 static uint64_t reader_of(const struct partner *partner)
 {
 	const struct device *device = ripc__peer_device(partner->service->ctx, partner->peer);
@@ -103,7 +106,7 @@ struct message *ripc__places_find(struct partner *partner, const struct wire_pac
 		struct lent *lent)
 {
 	struct ripc_service *service = partner->service;
-	/* A call may end before its answer comes: then nobody would get the windows back. */
+	/* A call may end before its reply comes: then nobody would get the windows back. */
 	struct list *windows = wire_is_answer(packet) ? NULL : &service->windows;
 	uint32_t n = packet->announce.n_items;
 	struct message *message = ripc__message_alloc(service->ctx, n, true);
@@ -130,7 +133,7 @@ struct message *ripc__places_find(struct partner *partner, const struct wire_pac
 	return message;
 }
 
-/* All of the message came with its announcement: no state is needed. */
+/* The whole message came with its announcement: no further state is needed. */
 struct message *ripc__places_whole(struct partner *partner, const struct wire_packet *packet)
 {
 	struct message *message = ripc__message_whole(partner->service->ctx, packet);
@@ -157,7 +160,7 @@ void ripc__places_orphan(struct message *message)
 		if (places[i].place == RIPC_IN_WINDOW)
 			free((struct window *)(uintptr_t)places[i].cookie);
 		if (places[i].place != RIPC_IN_POOL)
-			places[i].place = RIPC_IN_RETURN; /* no longer ours to give back */
+			places[i].place = RIPC_IN_RETURN; /* must not be given back any more */
 	}
 }
 

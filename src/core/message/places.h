@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where the items of a long message land. */
+/* The places where the items of a long message land. */
 #ifndef RIPC_PLACES_H
 #define RIPC_PLACES_H
 
@@ -16,11 +16,11 @@ struct ripc_msg;
 struct ripc_service;
 struct wire_packet;
 
-/* Makes the message of an announcement with a place for each item; NULL: an item has no place. */
+/* Makes an announcement's message, with a place for each item; NULL: an item has no place. */
 struct message *ripc__places_find(struct partner *partner, const struct wire_packet *packet,
 		struct lent *lent);
 /*
- * As ripc__places_find(), for an announcement that brought the bytes of all items: they are copied.
+ * As ripc__places_find(), for an announcement that brought the bytes of all items: copies them.
  */
 struct message *ripc__places_whole(struct partner *partner, const struct wire_packet *packet);
 
@@ -28,16 +28,16 @@ uint64_t ripc__places_kib(const struct ripc_msg *public); /* in the pool */
 
 /* Frees a message that will not be delivered; its windows go back to their old positions. */
 void ripc__places_release(struct ripc_service *service, struct message *message);
-/* The service is closed: only the message's places in the pool are left to release. */
+/* The service is closed: only the message's places in the pool remain to be released. */
 void ripc__places_orphan(struct message *message);
-/* The message goes to the application: windows are used up. */
+/* The message is delivered to the application: its windows are used up. */
 void ripc__places_settle(struct message *message);
 /* Gives pages to the memory where bytes [start, end) will land. -ENOMEM. */
 int ripc__places_fault(struct message *message, uint64_t start, uint64_t end);
 
 /* ---- windows ----------------------------------------------------------------------------- */
 
-/* Memory that the application lends as a place for incoming items. */
+/* Memory that the application posts as a place for incoming items. */
 
 struct window {
 	struct list node;

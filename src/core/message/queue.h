@@ -16,17 +16,17 @@ struct partner;
 /* The oldest message; the queue is not empty. */
 struct message *ripc__queue_pop(struct ripc_service *service);
 void ripc__service_enqueue(struct ripc_service *service, struct message *message);
-/* Updates the service's descriptor, unless a call waits: that call takes messages first. */
+/* Updates the service's descriptor, unless a call waits, which takes messages first. */
 void ripc__service_tell(struct ripc_service *service);
-/* Takes a COMPLETION or NOTICE that is still in the queue out of the queue. */
+/* Removes a COMPLETION or NOTICE from the queue. */
 void ripc__queue_take_back(struct ripc_service *service, struct message *message);
 /* Queues a notice of MESSAGE_BUILTIN, unless it is queued. */
 void ripc__service_notice(struct ripc_service *service, struct message *builtin, int status);
 /* May one more message of this partner be queued? */
 bool ripc__queue_has_room(const struct partner *partner);
 /*
- * Queues a message of this partner. Until the message is read, it holds large, its part of
- * SHARE_LARGE since the announcement; large NULL: it holds small_bytes of SHARE_SMALL.
+ * Queues a message of this partner. Until the message is read, it holds "large", its part of
+ * SHARE_LARGE since the announcement. If large is NULL, it holds small_bytes of SHARE_SMALL.
  */
 void ripc__service_deliver(struct partner *partner, struct message *message,
 		const struct holding *large, uint64_t small_bytes);
@@ -34,15 +34,16 @@ void ripc__service_deliver(struct partner *partner, struct message *message,
 int ripc__service_fd_open(struct ripc_service *service);
 void ripc__service_fd_close(struct ripc_service *service);
 /*
- * A partner moves to another peer: its unread messages count there from now on, whatever is left of
- * the share. Release goes before the move, hold after it; in between the partner receives nothing.
+ * A partner moves to another peer: its unread messages count there from now on, even if they exceed
+ * the share. Call release before the move, and hold after it. In between the partner receives
+ * nothing.
  */
 void ripc__unread_release(struct partner *partner);
 void ripc__unread_hold(struct partner *partner);
-/* Frees the messages that are left. */
+/* Frees the remaining messages. */
 void ripc__queue_free(struct ripc_service *service);
 
-/* Has the queue something to take, or will it stay empty for ever? */
+/* Has the queue a message, or will it stay empty for ever? */
 static inline bool ripc__queue_ready(const struct ripc_service *service)
 {
 	return !list_empty(&service->queue) || service->closing ||

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Return buffers that partners may write their answers into: the permission that a question
- * carries, and its end.
+ * Return buffers that partners may write their replies into: the permit that a request carries, and
+ * its end.
  *
- * Design notes. A return buffer is opened for one partner and one question, on one device, once.
- * The buffer is closed before anything else can land in it or the application gets it back: when an
- * answer comes, however it comes, when the application takes it back, when the question was not
- * delivered, when the partner or the service goes. Where the device needs time for that, the answer
- * is parked as it came, and comes again when nobody can write any more: so what is late of an
- * attempt that was given up cannot fall into what another one brought. What the partner says is not
- * checked further: it can only spoil the answer that it owes.
+ * Design notes. A return buffer is opened for one partner and one request, on one device, once. The
+ * buffer is closed before anything else can land in it, and before the application gets it back:
+ * when a reply comes in any way, when the application takes the buffer back, when the request was
+ * not delivered, and when the partner or the service goes. If the device needs time to close the
+ * buffer, the reply is parked as it came, and is input again when nobody can write any more. So a
+ * late write of an attempt that was given up cannot damage the reply to another attempt. The
+ * partner's statements are not checked further: with a false one the partner can only spoil the
+ * reply that it owes.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -33,7 +34,7 @@
 
 /* ---- lent -------------------------------------------------------------------------------- */
 
-/* Return buffers that are lent to partners for their answers. */
+/* Return buffers that are lent to partners for their replies. */
 
 bool ripc__returns_are_sane(const struct ripc_buffer *returns, uint32_t n)
 {
@@ -116,7 +117,7 @@ static void permit_free(struct permit *permit)
 	free(permit);
 }
 
-/* True: nobody can write any more; it is gone. */
+/* Withdraws a permit. True: nobody can write any more, and the permit is gone. */
 static bool withdraw(struct permit *permit, bool is_done)
 {
 	struct device *device = permit->device;
@@ -150,7 +151,7 @@ static void parked_drop(struct permit *permit)
 	permit->parked = NULL;
 }
 
-/* The lent memory goes, even if buffers are still open. */
+/* The lent memory is given back, even if buffers are still open. */
 static void returns_abandon(struct lent *lent)
 {
 	struct permit *permit = lent->permit;
@@ -193,7 +194,7 @@ void ripc__permits_orphan(struct ripc_service *service)
 		returns_abandon(lent);
 		if (!lent->permit)
 			continue;
-		/* A question that waits for it is counted itself. */
+		/* A request that waits for the permit is counted itself. */
 		permit->orphan = list_empty(&permit->fence.node);
 		service->ctx->sends.n_orphans += permit->orphan;
 		lent->permit = NULL;
@@ -208,7 +209,7 @@ void ripc__permits_free(struct ripc_context *ctx)
 
 /* ---- opening ----------------------------------------------------------------------------- */
 
-/* Is it such that it may write there, and is that worth it? */
+/* May this partner write into the return buffers, and is one of them large enough? */
 static bool may_open(const struct partner *partner, const struct lent *lent)
 {
 	const struct device *device = ripc__peer_device(partner->service->ctx, partner->peer);
@@ -223,7 +224,7 @@ static bool may_open(const struct partner *partner, const struct lent *lent)
 		lent->opened_for != partner->incarnation;
 }
 
-/* Opens those that are large enough; false: none was. */
+/* Opens the return buffers that are large enough. False: none was opened. */
 static bool open_buffers(struct permit *permit)
 {
 	struct lent *lent = permit->lent;
@@ -265,7 +266,7 @@ static void permit_open(struct partner *partner, struct lent *lent)
 		permit_free(permit);
 }
 
-/* Bytes that the extension takes if it is opened. */
+/* The length of the extension that offers the return buffers. */
 static uint32_t offer_len(const struct lent *lent)
 {
 	uint32_t n = 0;
@@ -297,9 +298,9 @@ void ripc__returns_offer(struct partner *partner, uint64_t lends, uint32_t room,
 	packet->offers = lent->permit->buffers;
 }
 
-/* ---- answers ----------------------------------------------------------------------------- */
+/* ---- replies ----------------------------------------------------------------------------- */
 
-/* Only one at a time: others are repeated, or lost. */
+/* Parks a reply. Only one is parked at a time: others are repeated, or lost. */
 static void park(struct permit *permit, const struct partner *partner,
 		const struct wire_packet *packet)
 {
@@ -343,7 +344,7 @@ static void come_again(struct partner *partner, const struct parked *parked)
 	struct wire_packet packet;
 
 	if (wire_decode(parked->bytes, parked->len, &packet))
-		return; /* cannot be: it was understood before */
+		return; /* cannot happen: the packet was decoded before */
 	packet.intact = parked->intact;
 	packet.n_returns = 0;
 	if (packet.h.type == WIRE_ANNOUNCE)
@@ -372,10 +373,12 @@ void ripc__permit_fenced(uint64_t cookie)
 	free(parked);
 }
 
-/* ---- what was written -------------------------------------------------------------------- */
+/* ---- written replies --------------------------------------------------------------------- */
 
-/* All that did not come along fits where the partner could write it, by this device: another one
- * may be such that nothing is altered on its way. */
+/*
+ * Does the rest of the message, which did not come with this packet, fit into the buffers that the
+ * partner could write by this device? If another device alters nothing, core checks nothing there.
+ */
 static bool fits(const struct partner *partner, const struct lent *lent,
 		const struct wire_packet *packet)
 {
@@ -397,7 +400,7 @@ static bool fits(const struct partner *partner, const struct lent *lent,
 	return true;
 }
 
-/* What came with the announcement is the beginning. */
+/* The payload of the announcement is the beginning of the message. */
 static void put_payload(const struct message *message, const struct wire_packet *packet)
 {
 	const uint8_t *from = packet->payload;
@@ -414,7 +417,7 @@ static void put_payload(const struct message *message, const struct wire_packet 
 	}
 }
 
-/* Where bytes may be altered on the way: is it what was sent? */
+/* Is the message as it was sent? Networks that may alter bytes need the checksum. */
 static bool is_right(const struct partner *partner, const struct message *message,
 		const struct wire_packet *packet)
 {
@@ -442,7 +445,7 @@ struct message *ripc__written_message(struct partner *partner, const struct wire
 		return NULL;
 	put_payload(message, packet);
 	if (!is_right(partner, message, packet)) {
-		lent->opened = 0; /* nor will it be by repeating it */
+		lent->opened = 0; /* a repetition would be wrong, too */
 		ripc__places_release(partner->service, message);
 		return NULL;
 	}
@@ -454,9 +457,9 @@ struct message *ripc__written_message(struct partner *partner, const struct wire
 
 /* ---- offers ------------------------------------------------------------------------------ */
 
-/* What partners offer with their questions: return buffers that answers may be written into. */
+/* Offers of partners in their requests: return buffers that replies may be written into. */
 
-#define OFFERS_MAX 1024u /* that are kept; then the oldest goes */
+#define OFFERS_MAX 1024u /* offers that are kept; then the oldest goes */
 #define OFFERS_OF_ONE LONGS_MAX
 
 static struct offer *unlink_offer(struct ripc_context *ctx, struct list *node)
@@ -466,7 +469,7 @@ static struct offer *unlink_offer(struct ripc_context *ctx, struct list *node)
 	return list_entry(node, struct offer, node);
 }
 
-/* The partner's oldest, or everybody's, makes room. */
+/* Drops the partner's oldest offer, or the oldest of all, if there are too many. */
 static void make_room(struct ripc_context *ctx, const struct partner *partner)
 {
 	struct list *oldest = NULL;

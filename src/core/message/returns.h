@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Permits: a question lets its partner write the answer into the return buffers. */
+/* Permits: a request lets its partner write the reply into the return buffers. */
 #ifndef RIPC_RETURNS_H
 #define RIPC_RETURNS_H
 
@@ -22,48 +22,48 @@ struct ripc_send;
 struct ripc_service;
 struct wire_packet;
 
-/* The answer that came while its return buffers were still being closed. */
+/* A reply that came while its return buffers were still being closed. */
 struct parked {
-	const struct device *device; /* the device by which it came, if its keys are for that one */
+	const struct device *device; /* the reply came by this one, which its keys are for */
 	uint32_t keys, len;
 	bool intact;
 	uint8_t bytes[];
 };
 
-/* Lets a partner write its answer into return buffers, until the buffers are surely closed. */
+/* Lets a partner write its reply into return buffers, until the buffers are surely closed. */
 struct permit {
-	struct fence fence;      /* of the question, if it was not delivered meanwhile */
+	struct fence fence;      /* in the request, if it was not delivered */
 	struct list node;        /* ctx->messages.permits */
 	struct ripc_context *ctx;
 	struct lent *lent;       /* NULL: given up */
 	struct partner *partner; /* the partner that can write; NULL: gone */
 	struct device *device;
-	struct parked *parked;   /* an answer, input again when the buffers are closed; or NULL */
+	struct parked *parked;   /* a reply, input again when the buffers are closed; or NULL */
 	bool closing, orphan;    /* orphan: the service is closed and waits for the permit */
 	uint32_t n, n_fencing;
 	struct wire_return buffers[WIRE_RETURNS_MAX];
 };
 
 /*
- * A question offers the return buffers that it lent, so that the answer may be written there. Sets
+ * A request offers the return buffers that it lent: the reply may be written there. Sets
  * packet->n_returns and ->offers, which take at most room bytes, and are valid until the permit
- * goes.
+ * ends.
  */
 void ripc__returns_offer(struct partner *partner, uint64_t lends, uint32_t room,
 		struct wire_packet *packet);
 /*
- * Closes the lent memory to the partner; is_done: the partner says that it has written. True: the
- * partner cannot write any more, and the permit is gone.
+ * Closes the lent memory to the partner. is_done: the partner has reported that it has written.
+ * True: the partner cannot write any more, and the permit is gone.
  */
 bool ripc__returns_withdraw(struct lent *lent, bool is_done);
-/* The question was not delivered: its end waits (fencing) until no partner can write. */
+/* The request was not delivered: its end waits (fencing) until no partner can write. */
 void ripc__returns_close(struct lent *lent, struct outgoing *question, struct list *fencing);
 /*
- * An authentic answer is here. False: its return buffers are still being closed; the answer is
- * input again when they are closed.
+ * An authentic reply is here. False: its return buffers are still being closed; the reply is input
+ * again when they are closed.
  */
 bool ripc__answer_may_land(struct partner *partner, const struct wire_packet *packet);
-/* The message of a written answer; NULL: the answer was written elsewhere than offered. */
+/* The message of a written reply; NULL: the reply was not written where it was offered. */
 struct message *ripc__written_message(struct partner *partner, const struct wire_packet *packet);
 /* The partner is gone, or forgotten. */
 void ripc__permits_leave(struct partner *partner);
@@ -82,19 +82,19 @@ void ripc__permits_free(struct ripc_context *ctx);
 
 /* ---- lent -------------------------------------------------------------------------------- */
 
-/* Return buffers lent to a partner for one answer. */
+/* Loans: return buffers that are lent to partners. */
 
-/* Return buffers lent to a partner for one answer. */
+/* Return buffers lent to a partner for one reply. */
 struct lent {
 	struct list node; /* service->lent */
 	uint64_t id, to, cookie;
-	bool of_call;     /* lent by a question: only its answer lands here */
+	bool of_call;     /* lent by a request: only its reply lands here */
 	bool in_use;
 	bool cancelled;   /* the loan is taken back as soon as it is not in use */
 	struct permit *permit; /* lets the partner write; NULL: no partner can write */
 	uint64_t opened_for;   /* the incarnation that could write; 0: none */
-	const struct device *opened_on; /* the device by which it could */
-	uint8_t opened;        /* bit i: buffer i was opened to it */
+	const struct device *opened_on; /* the device by which it could write */
+	uint8_t opened;        /* bit i: buffer i was opened to that incarnation */
 	uint32_t n;
 	struct ripc_buffer buffers[];
 };
@@ -107,7 +107,7 @@ struct lent *ripc__lent_by_id(struct ripc_service *service, uint64_t id);
  */
 struct lent *ripc__lent_for(const struct partner *partner, const struct wire_packet *packet);
 void ripc__lent_free(struct lent *lent);
-/* What a caller lends can be lent. */
+/* Can these return buffers be lent? */
 bool ripc__returns_are_sane(const struct ripc_buffer *returns, uint32_t n);
 /*
  * Lends the return buffers of the request. ripc__lend() draws an ID; *id is 0 if the request has
@@ -118,7 +118,7 @@ int ripc__lend_as(struct ripc_service *service, const struct ripc_send *request,
 
 /* ---- offers ------------------------------------------------------------------------------ */
 
-/* Return buffers that partners offer with their questions, for the answers. */
+/* Return buffers that partners offer with their requests, for the replies. */
 
 struct offer {
 	struct list node;    /* ctx->messages.offers, oldest first */
@@ -129,11 +129,11 @@ struct offer {
 	struct wire_return buffers[];
 };
 
-/* Keeps the offer of a question that the application is to answer. */
+/* Keeps the offer of a request that the application will reply to. */
 void ripc__offer_note(struct partner *partner, const struct wire_packet *packet);
-/* An answer begins: the offer of its question moves to the answer; NULL: there is none. */
+/* A reply begins, and takes the offer of its request; NULL: there is none. */
 struct offer *ripc__offer_take(struct partner *partner, uint64_t id);
-/* The answer has no use for the offer. */
+/* The reply does not use the offer. */
 void ripc__offer_drop(struct partner *partner, uint64_t id);
 /* The partner is gone, or forgotten. */
 void ripc__offers_forget(struct partner *partner);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See crypto.h. A function of its own, not inline: tests/unit/core/keys/secrets.c looks at it. */
+/* See crypto.h. The function is not inline: tests/unit/core/keys/secrets.c checks it. */
 #include "crypto.h"
 
 bool ripc__is_equal(const void *a, const void *b, size_t len)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The contract between core and a library of cryptography: the few functions that contexts with
- * keys need. The environment (env.h) gives the table, so that a context without keys loads no such
- * library. Functions return 0 or a negative errno; outputs are untouched on failure, but for
- * what unseal has written before it found a forged tag.
+ * keys need. The environment (env.h) provides the table. So a context without keys loads no such
+ * library. Functions return 0 or a negative errno. On failure outputs are untouched, except those
+ * of unseal, which may write before it finds a forged tag.
  */
 #ifndef RIPC_CRYPTO_H
 #define RIPC_CRYPTO_H
@@ -33,7 +33,7 @@ struct ripc__crypto {
 	/* State that all other functions take as lib; one thread at a time uses it. */
 	int (*open)(void **lib);
 	void (*close)(void *lib);
-	/* Does this processor compute AES so fast that AES-128-GCM is the better cipher? */
+	/* Is AES-128-GCM the faster cipher on this processor? */
 	bool (*has_fast_aes)(void);
 
 	/* X25519 (RFC 7748). dh refuses (-EKEYREJECTED) a key that yields zero. */
@@ -55,25 +55,26 @@ struct ripc__crypto {
 	void (*aead_free)(void *aead);
 	int (*aead_key)(void *aead, const uint8_t *key);
 	/*
-	 * Writes the sum of in and RIPC_TAG_LEN bytes to out, which overlaps no piece of in, or is
-	 * where the only one is.
+	 * Writes the ciphertext of in, and RIPC_TAG_LEN bytes, to out. out overlaps no piece of in,
+	 * or equals the only piece.
 	 */
 	int (*seal)(void *aead, const struct ripc__beside *beside, const struct iovec *in,
 			uint32_t n, uint8_t *out);
 	/*
 	 * Writes len - RIPC_TAG_LEN bytes to out, which may be in->iov_base. -EKEYREJECTED: the
-	 * tag is wrong, and out is of no use.
+	 * tag is wrong, and out must not be used.
 	 */
 	int (*unseal)(void *aead, const struct ripc__beside *beside, const struct iovec *in,
 			uint8_t *out);
 };
 
 /*
- * The built-in library. NULL: it cannot be loaded; why and remedy say so, as those of a probe do.
+ * The built-in library. NULL: it cannot be loaded, and why and remedy have sentences as those of a
+ * probe.
  */
 const struct ripc__crypto *ripc__crypto_load(char why[256], char remedy[256]);
 
-/* Are a and b equal? The time this takes does not depend on where they differ. */
+/* Are a and b equal? The time of the comparison does not depend on where they differ. */
 bool ripc__is_equal(const void *a, const void *b, size_t len);
 
 #endif

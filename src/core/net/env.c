@@ -47,7 +47,7 @@ static int real_random(void *arg, void *bytes, size_t len)
 	return 0;
 }
 
-/* Two contexts share a loopback interface if and only if this is equal. 0: it is not known. */
+/* Contexts share a loopback interface if and only if this value is equal. 0: not known. */
 static uint64_t host_identity(void)
 {
 	struct {

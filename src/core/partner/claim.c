@@ -143,12 +143,15 @@ enum claim ripc__claim_find(struct ripc_service *service, struct device *device,
 		}
 		if (is_here && (!here || !partner->dead))
 			here = partner;
+		is_taken |= is_established(partner);
+		if (packet->hello.token && partner->token_before == packet->hello.token) {
+			is_late = true;
+			continue;
+		}
 		asked = partner->token_out == packet->hello.token && !partner->dead ? partner :
 			asked;
 		if (partner->resolved && !partner->dead && !partner->token_out)
 			asked = partner->misled ? asked : partner;
-		is_taken |= is_established(partner);
-		is_late |= packet->hello.token && partner->token_before == packet->hello.token;
 	}
 	/* A dead partner is the last choice: it may have been found again, as another partner. */
 	if (here && !here->dead)

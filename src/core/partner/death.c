@@ -39,7 +39,7 @@
 /*
  * A failure hint says that a peer has ended, and may be forged: the peer is queried, eight
  * times, and only a missing response counts. At a loss of 25 % in both directions a living peer
- * does not respond once in 500 times; with three queries it was once in 10.
+ * does not respond once in 700 times; with three queries it was once in 10.
  *
  * A network's hint quotes the packet that it is about, and counts only if that packet has a
  * token. Only the partner, we, and the path between know tokens: a forger that cannot read our
@@ -61,6 +61,7 @@
  */
 
 #define ASKED          8u
+#define ASKED_MOST     16u /* by a context that polls so seldom that it is late each time */
 #define HOST_AGAIN_US  400000u /* until a host without response is queried again, at first */
 #define INQUIRIES_MAX  1024u
 
@@ -100,11 +101,23 @@ static bool was_heard(struct ripc_context *ctx, const struct inquiry *inquiry)
 	list_for_each(node, &ctx->partners.all) {
 		struct partner *partner = list_entry(node, struct partner, node);
 
-		if (partner->peer == inquiry->peer &&
+		if (partner->peer == inquiry->peer && partner->heard &&
 				(int32_t)(partner->heard - inquiry->began) > 0)
 			return true;
 	}
 	return false;
+}
+
+/*
+ * The peer may live elsewhere, and may move once more: a search takes 80 ms. A living peer on a
+ * long path is not searched for before a round trip has passed.
+ */
+static bool is_time_to_search(const struct inquiry *inquiry)
+{
+	const struct peer *peer = inquiry->peer;
+	bool is_long = peer->srtt_us + 4ull * peer->rttvar_us > 2 * inquiry->step_us;
+
+	return inquiry->n_asked == (is_long ? 4 : 3) || inquiry->n_asked == 6;
 }
 
 static void ask(struct ripc_context *ctx, struct inquiry *inquiry)
@@ -118,8 +131,7 @@ static void ask(struct ripc_context *ctx, struct inquiry *inquiry)
 		return;
 	ripc__partner_header(partner, &packet, WIRE_ECHO);
 	ripc__partner_send(partner, &packet);
-	/* The peer may have moved, and may move once more: a search takes 80 ms. */
-	if ((inquiry->n_asked == 3 || inquiry->n_asked == 6) && !was_heard(ctx, inquiry))
+	if (is_time_to_search(inquiry) && !was_heard(ctx, inquiry))
 		ripc__follow_silent(ctx, inquiry->peer);
 }
 
@@ -171,10 +183,12 @@ static void fire(void *owner, struct ripc__timer *timer)
 
 		if (inquiry->due_us > ctx->now_us)
 			continue;
-		if (inquiry->n_asked < ASKED || (is_late && !inquiry->is_answered))
+		if (inquiry->n_asked < ASKED)
 			ask(ctx, inquiry);
 		else if (inquiry->is_answered || was_heard(ctx, inquiry))
 			ripc__inquiry_end(ctx, inquiry->peer);
+		else if (is_late && inquiry->n_asked < ASKED_MOST)
+			ask(ctx, inquiry);
 		else
 			any = inquiry->is_lost = true;
 	}

@@ -262,6 +262,9 @@ void ripc__pair_inherit(struct partner *partner)
 {
 	struct partner *other;
 
+	/* A late hello from the partner's address: the token that was replaced is not its own. */
+	if (partner->token_before && partner->token_before == partner->token_out)
+		return;
 	if (partner->token_own && partner->token_own != partner->token_out) {
 		handle_draw(partner);
 		partner->token_before = partner->token_own;

@@ -106,7 +106,7 @@ size_t ripc__peers_bytes(struct ripc_context *ctx);
 /* Has the peer sent nothing since it was last queried whether it is there? */
 static inline bool ripc__peer_is_sounded(const struct peer *peer)
 {
-	return (int32_t)(peer->sounded - peer->heard) > 0;
+	return peer->sounded && (!peer->heard || (int32_t)(peer->sounded - peer->heard) > 0);
 }
 
 /* Notes that the peer is queried now. */
@@ -283,7 +283,7 @@ static inline uint64_t ripc__rto_most_us(const struct ripc_context *ctx)
 	return ripc__silence_us(ctx) / 16;
 }
 
-/* After a failure hint the peer is queried three times, and is given up after this long. */
+/* After a failure hint the peer is queried eight times, and is given up after this long. */
 static inline uint64_t ripc__silence_of_hinted_us(const struct peer *peer)
 {
 	uint64_t trips = 3ull * (peer->srtt_us + 4ull * peer->rttvar_us);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The page that shows a context to other processes of its user (ripc/page.h). A context that nobody
- * looks at has none. When one is asked for, memory that can be shared takes the place of the page
- * of memory in which the context counts; so counting costs the same before and after. Services and
- * partners are written when somebody asks, and at no other time.
+ * The page that shows a context to other processes of its user (ripc/page.h). The page is made when
+ * it is first requested. Then shared memory takes the place of the memory page that has the
+ * context's counters: so counting costs the same before and after. Services and partners are
+ * written at each request, and at no other time.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -31,7 +31,7 @@
 
 /* ---- tables ------------------------------------------------------------------------------ */
 
-/* The services, their groups, and the partners of a context, as its page has them. */
+/* The services, their groups, and the partners of a context, in the format of the page. */
 
 void ripc__addr_text(const struct ripc_context *ctx, const struct device *device,
 		const struct ripc__addr *addr, char text[64])
@@ -56,7 +56,7 @@ static void service_write(const struct ripc_service *service, struct ripc_page_s
 	};
 }
 
-/* The groups that a service has joined; what finds no room is counted. */
+/* Writes the groups that a service has joined. All are counted, also those without room. */
 static void members_write(const struct ripc_service *service, struct ripc_page *page)
 {
 	const struct ripc__map *groups = &service->groups;
@@ -91,7 +91,7 @@ static void path_write(const struct ripc_context *ctx, const struct peer *peer,
 	ripc__addr_text(ctx, device, &where.addr, to->address);
 }
 
-/* The number of the last long message up to which all have ended, and those delivered beyond. */
+/* The number of received long messages: all before the oldest open one, and some later ones. */
 static uint64_t longs_in(const struct longs *longs)
 {
 	return longs->in_oldest - 1 + (uint64_t)__builtin_popcountll(longs->in_delivered);
@@ -147,7 +147,7 @@ static void tables_write(struct ripc_context *ctx, struct ripc_page *page)
 
 /* ---- stats ------------------------------------------------------------------------------- */
 
-/* The counters of a context, with those of the parts that count by themselves. */
+/* The counters of a context, including those of parts with counters of their own. */
 
 void ripc__stats_gather(struct ripc_context *ctx, struct ripc_stats *stats)
 {
@@ -210,7 +210,7 @@ static size_t tables_len(void)
 	return (sizeof(struct ripc_page) + unit_len() - 1) / unit_len() * unit_len();
 }
 
-/* Gives the counters memory: fd's, or (-1) what no other process sees. */
+/* Moves the counters to the memory of fd, or (-1) to private memory. */
 static int counters_move(struct ripc_context *ctx, int fd)
 {
 	int flags = MAP_FIXED | (fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED);
@@ -222,7 +222,7 @@ static int counters_move(struct ripc_context *ctx, int fd)
 /* Writes the counters to a file with room for the page. */
 static int memory_fill(struct ripc_context *ctx, int fd)
 {
-	/* A hole that finds no memory later would be the end of the process. */
+	/* The file must have no holes: one without memory would later end the process. */
 	int error = ripc__memfd_size(fd, unit_len() + tables_len(), true);
 
 	if (error)
@@ -266,7 +266,7 @@ static int page_make(struct ripc_context *ctx)
 	return error;
 }
 
-/* What a reader copies while the sequence is odd, or has changed meanwhile, does not count. */
+/* A reader discards its copy if the sequence was odd, or has changed meanwhile. */
 static void page_write(struct ripc_context *ctx)
 {
 	struct ripc_page *page = ctx->self.page;
@@ -304,7 +304,7 @@ void ripc__page_close(struct ripc_context *ctx)
 	if (!ctx->self.page)
 		return;
 	if (counters_move(ctx, -1))
-		ctx->self.block = NULL; /* part of it is still the page */
+		ctx->self.block = NULL; /* part of the block is still the page: never freed */
 	else
 		ctx->stats = stats;
 	munmap(ctx->self.page, tables_len());

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a context tells of itself: to its application, and to other processes of its user. */
+/* Statistics of a context for its application, and its page for other processes of its user. */
 #ifndef RIPC_SHOW_H
 #define RIPC_SHOW_H
 
@@ -10,16 +10,16 @@ struct ripc_stats;
 
 /* A context, all zero, whose counters are alone in a page of memory. NULL: no memory. */
 struct ripc_context *ripc__page_alloc(void);
-/* All counters and gauges, but size. */
+/* Fills in all counters and gauges, but not size. */
 void ripc__stats_gather(struct ripc_context *ctx, struct ripc_stats *stats);
-/* An address of a device in words. */
+/* Writes an address of a device in words. */
 void ripc__addr_text(const struct ripc_context *ctx, const struct device *device,
 		const struct ripc__addr *addr, char text[64]);
 
 /*
- * ripc__host.page: brings the page of a context (ripc/page.h) up to date. The page is made when it
- * is asked for the first time; from then on the context counts in it. Returns the descriptor of its
- * memory, which nobody else can write to; it stays the context's. A negative errno.
+ * ripc__host.page: updates the page of a context (ripc/page.h). The first call makes the page; from
+ * then on the context counts in it. Returns the descriptor of the page's memory, which only we can
+ * write to, or a negative errno. The context still owns the descriptor.
  */
 int ripc__page_show(void *ctx);
 /* The context counts in memory of its own again. */

@@ -56,7 +56,7 @@ void wire_named_get(const struct wire_resolve *r, uint32_t i, uint64_t *id,
 	*incarnation = get64(r->named + (size_t)i * WIRE_NAMED_LEN + 8);
 }
 
-/* The bits of all that is named. */
+/* The bits of all named IDs. */
 static void digest_bits(const struct wire_resolve *r, uint8_t bits[WIRE_DIGEST_BITS / 8])
 {
 	memset(bits, 0, WIRE_DIGEST_BITS / 8);
@@ -103,7 +103,7 @@ size_t wire_resolve_encode(void *buffer, const struct wire_resolve *r)
 	memset(at, 0, len);
 	at[0] = WIRE_VERSION;
 	at[1] = r->type;
-	at[2] = (uint8_t)(r->hops + r->definite + r->n_named); /* a packet has one of them */
+	at[2] = (uint8_t)(r->hops + r->definite + r->n_named); /* a packet has one of these */
 	put64(at + 8, r->nonce);
 	put64(at + 16, r->asker);
 	put64(at + 24, r->proof);
@@ -156,8 +156,8 @@ static int decode_question(const uint8_t *bytes, size_t len)
 	const uint8_t *padding = bytes + RESOLVE_ID_END;
 
 	if (len != WIRE_RECORD_MAX)
-		return -EBADMSG; /* a shorter one could draw an answer longer than itself */
-	/* All bytes are like the first, which is 0: much faster than one by one. */
+		return -EBADMSG; /* the answer to a shorter query could be longer than the query */
+	/* Compare each byte with the one before: much faster than a loop. */
 	if (padding[0] || memcmp(padding, padding + 1, len - RESOLVE_ID_END - 1))
 		return -EBADMSG;
 	return 0;
@@ -201,7 +201,7 @@ static int decode_resolve_body(const uint8_t *bytes, size_t len, struct wire_res
 	return r->type == WIRE_WITHDRAWN && len == RESOLVE_GONE_END ? 0 : -EBADMSG;
 }
 
-/* Fields that another type of packet has are zero. */
+/* Are all fields zero that belong to other types of packets? */
 static bool has_only_its_own(const struct wire_resolve *r)
 {
 	static const uint8_t nowhere[sizeof(r->host)];

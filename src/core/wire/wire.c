@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Decodes the layouts of wire.h, and nothing else; wire.c writes the same ones.
- * Owns no state. docs/protocol.md, "Packets", says the same in tables. Invariants:
+ * Decodes and encodes the layouts of wire.h, and nothing else. This file owns no state.
+ * docs/protocol.md, "Packets", has the same layouts as tables. Invariants:
  *
- *  - What is decoded and encoded again gives the same bytes: no field has two encodings, and
- *    whatever has no meaning must be zero or absent.
+ *  - A packet that is decoded and encoded again has the same bytes: no field has two encodings, and
+ *    bits without a meaning must be zero or absent.
  *  - No count, length or offset leaves this file unchecked against the datagram that holds it.
  *
  * Every packet (offsets in bytes, numbers little-endian):
@@ -52,7 +52,7 @@
 #include "util/rare.h"
 #include "wire.h"
 
-/* The flags that have a meaning on each type. */
+/* The valid flags of each type. */
 static const uint8_t flags_allowed[WIRE_TYPE_END] = {
 	[WIRE_SHORT] = EXTENSIONS,
 	[WIRE_ANNOUNCE] = EXTENSIONS | WIRE_F_LAST | WIRE_F_ORDERED,
@@ -149,7 +149,10 @@ static int decode_returns(struct wire_cursor *cursor, struct wire_packet *p)
 	return 0;
 }
 
-/* LENDS names a question itself, or a group; REPLIES names the question that is answered. */
+/*
+ * Does the call extension fit the others? LENDS has the ID of a request, or of a group; REPLIES has
+ * the ID of the request that a reply answers.
+ */
 static inline __attribute__((always_inline)) bool call_allowed(const struct wire_packet *p)
 {
 	switch (p->call.kind) {
@@ -217,14 +220,16 @@ static int decode_short(struct wire_cursor *cursor, struct wire_packet *p, uint3
 	return sum == (size_t)(cursor->end - cursor->at) ? 0 : -EBADMSG;
 }
 
-/* A checksum that is there only with LAST, and zero without. */
+/* Is the checksum valid? Without LAST it must be zero. */
 static bool sum_allowed(const struct wire_packet *p, uint32_t sum)
 {
 	return sum == 0 || p->h.flags & WIRE_F_LAST;
 }
 
-/* Which keys there can be: those of return buffers only in an answer, and no checksum with what
- * says that it comes later. */
+/*
+ * Are the keys valid? WIRE_KEYS_WRITTEN is valid only in a reply, and WIRE_KEYS_SUMMING only
+ * without a checksum.
+ */
 static bool keys_allowed(const struct wire_packet *p, uint32_t keys)
 {
 	return keys <= WIRE_KEYS_GIVEN ||
@@ -338,7 +343,7 @@ static int decode_stream(struct wire_cursor *cursor, struct wire_packet *p)
 	return 0;
 }
 
-/* The number stands twice. */
+/* Decodes an ANSWER, whose number is in the header, too. */
 static int decode_answer(struct wire_cursor *cursor, struct wire_packet *p)
 {
 	if (decode_ack(cursor, &p->ack) || p->ack.number != p->h.number)
@@ -353,7 +358,7 @@ static int decode_cancel(struct wire_cursor *cursor, struct wire_packet *p)
 	return !err && p->announce.oldest > WIRE_OLDEST_MAX ? -EBADMSG : err;
 }
 
-/* n_items: of a SHORT. */
+/* Decodes the body. n_items: of a SHORT. */
 static int decode_body(struct wire_cursor *cursor, struct wire_packet *p, uint32_t n_items)
 {
 	switch (p->h.type) {
@@ -389,7 +394,7 @@ static bool has_payload(uint8_t type)
 	return type == WIRE_SHORT || type == WIRE_ANNOUNCE || type == WIRE_DATA;
 }
 
-/* Messages are numbered from 1, incarnations are not 0. */
+/* Are the numbers valid? Messages are numbered from 1, and incarnations are not 0. */
 static bool numbers_allowed(const struct wire_header *h)
 {
 	if (h->type == WIRE_ABORT)
@@ -411,7 +416,7 @@ static int check_header(const struct wire_header *h)
 	return h->flags & ~flags_allowed[h->type] || !numbers_allowed(h) ? -EBADMSG : 0;
 }
 
-/* Everything before the payload, so much, has been understood. */
+/* Splits a datagram into the prefix, of prefix_len decoded bytes, and the payload. */
 static void split(struct wire_packet *p, const uint8_t *bytes, size_t len, size_t prefix_len)
 {
 	p->prefix = bytes;
@@ -420,7 +425,7 @@ static void split(struct wire_packet *p, const uint8_t *bytes, size_t len, size_
 	p->payload_len = (uint32_t)(len - prefix_len);
 }
 
-/* Everything after the header. */
+/* Decodes everything after the header. */
 static RIPC__RARE int decode_rest(struct wire_packet *p, const uint8_t *bytes, size_t len)
 {
 	struct wire_cursor cursor = {bytes + WIRE_HEADER, bytes + len};
@@ -437,7 +442,7 @@ static RIPC__RARE int decode_rest(struct wire_packet *p, const uint8_t *bytes, s
 	return 0;
 }
 
-/* The next usual cases: a question or an answer of one item that says nothing else. */
+/* Is this the second most frequent case: a request or reply of one item, without extras? */
 static inline bool is_plain_call(const uint8_t *bytes, size_t len)
 {
 	static const uint8_t asks[4] = {WIRE_VERSION, WIRE_SHORT, WIRE_F_CALL | WIRE_F_LENDS, 1};
@@ -463,7 +468,7 @@ static int decode_plain_call(struct wire_packet *p, const uint8_t *bytes, size_t
 
 extern inline int wire_decode(const void *data, size_t len, struct wire_packet *p)
 {
-	/* The usual case, of one item: neither extensions nor body. */
+	/* The most frequent case: one item, without extensions and body. */
 	static const uint8_t plain_short[4] = {WIRE_VERSION, WIRE_SHORT, 0, 1};
 
 	if (wire_decode_header(data, len, &p->h) || len > UINT32_MAX)
@@ -512,7 +517,7 @@ void wire_return_at(const struct wire_packet *p, uint32_t i, struct wire_return 
 
 /* ---- encode ------------------------------------------------------------------------------ */
 
-/* Encodes packets; wire.c has the layout. Each function here returns where the next field goes. */
+/* Encodes packets. Each function here returns the position of the next field. */
 
 static uint8_t *encode_u64(uint8_t *at, uint64_t value)
 {
@@ -589,7 +594,7 @@ static uint8_t *encode_short(uint8_t *at, const struct wire_packet *p, const uin
 	return at;
 }
 
-/* What the field says, given that there are keys to encode, or are not. */
+/* The value of the field "keys". keys: the keys to encode, or NULL. */
 static uint32_t keys_of(const struct wire_packet *p, const uint64_t *keys)
 {
 	uint32_t without = p->announce.keys == WIRE_KEYS_WRITTEN ? WIRE_KEYS_WRITTEN : 0;

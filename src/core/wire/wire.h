@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The bytes on the wire: every packet's layout, and nothing else. Decoders check every length and
- * copy out fixed-width fields; wire.h writes into a caller's buffer. All numbers are
+ * copy out fixed-width fields; encoders write into a caller's buffer. All numbers are
  * little-endian. docs/protocol.md is the specification; tests/unit/golden.h has the golden packets.
  *
  * A packet is: header (40) | extensions, by flag, in the order of their bits | body, by type |
@@ -28,11 +28,11 @@
 #define WIRE_ORDERED   8
 #define WIRE_CALL      8
 #define WIRE_CALL_PLAIN (WIRE_HEADER + WIRE_REPLY + WIRE_CALL) /* a SHORT of one item */
-#define WIRE_RETURNS_MAX 8 /* return buffers that one question opens */
+#define WIRE_RETURNS_MAX 8 /* return buffers that one request opens */
 #define WIRE_DATA_BODY 12
 #define WIRE_ANNOUNCE_BODY 40 /* before the lengths */
 #define WIRE_STREAM_BODY 24
-#define WIRE_OLDEST_MAX (UINT64_MAX - 64) /* so that 64 numbers follow it */
+#define WIRE_OLDEST_MAX (UINT64_MAX - 64) /* 64 numbers must follow it */
 #define WIRE_REPLIES   (1ull << 63) /* replies, as long messages, are numbered from here on */
 /* The longest header with all extensions but the last three, before body and payload. */
 #define WIRE_HEADER_MAX (WIRE_HEADER + WIRE_HELLO + WIRE_ACK + 2 * WIRE_REPLY)
@@ -47,17 +47,17 @@ enum wire_type {
 	WIRE_SHORT = 1,  /* payload: the items */
 	WIRE_ANNOUNCE,   /* a long message begins; payload: its first bytes, perhaps none */
 	WIRE_DATA,       /* payload: bytes of a long message at body.offset */
-	WIRE_PULL,       /* receiver to sender: what is there, what may come, what is missing */
+	WIRE_PULL,       /* receiver to sender: the bytes received, permitted, and missing */
 	WIRE_ANSWER,     /* receiver to sender: the end of a long message: delivered or refused */
-	WIRE_CANCEL,     /* sender to receiver: I give up; what became of it? */
+	WIRE_CANCEL,     /* sender to receiver: gives the message up, and queries its outcome */
 	WIRE_HELLO_ONLY, /* no payload: carries the hello extension */
-	WIRE_RETRY,      /* no state here for you: say hello again, with this proof */
-	WIRE_ECHO,       /* prove that you are there */
+	WIRE_RETRY,      /* requests another hello, with this address token: there is no state */
+	WIRE_ECHO,       /* requests an ECHO_REPLY as a sign of life */
 	WIRE_ECHO_REPLY,
-	WIRE_GONE,       /* that incarnation is not here; hint until proven */
-	WIRE_ABORT,      /* I cannot understand you: version or flag */
-	WIRE_STREAM,     /* shorts to a group will come in datagrams to many, with this token */
-	WIRE_HEARD,      /* the answer: what has come of that stream */
+	WIRE_GONE,       /* the incarnation is not here; a failure hint until proven */
+	WIRE_ABORT,      /* the version or a flag is not known, or a right is missing */
+	WIRE_STREAM,     /* shorts to a group will be multicast with this token */
+	WIRE_HEARD,      /* the answer: the part of that stream that has come */
 	WIRE_TYPE_END
 };
 
@@ -79,12 +79,12 @@ enum wire_flag {            /* every bit must be understood; unknown ones: ABORT
 	WIRE_F_HELLO = 1,   /* hello extension: token and constant facts */
 	WIRE_F_ACK = 2,     /* ack extension: the answer to one long message */
 	WIRE_F_LENDS = 4,   /* reply extension: return buffers are lent under this ID */
-	WIRE_F_REPLIES = 8, /* reply extension: this answers the message that lent that ID */
+	WIRE_F_REPLIES = 8, /* reply extension: a reply to the message that lent that ID */
 	WIRE_F_LAST = 16,   /* DATA, ANNOUNCE: body.sum is the checksum of the whole message, or
-	                       of what does not come in datagrams */
-	WIRE_F_RETURNS = 32, /* returns extension: what the answer may be written into */
-	WIRE_F_ORDERED = 64, /* ordered extension: the message that comes before it */
-	WIRE_F_CALL = 128, /* call extension: it is a question, or the answer to one */
+	                       of the part that does not come in datagrams */
+	WIRE_F_RETURNS = 32, /* returns extension: buffers that the reply may be written into */
+	WIRE_F_ORDERED = 64, /* ordered extension: the ordered message before this one */
+	WIRE_F_CALL = 128, /* call extension: the message is a request, or a reply to one */
 	WIRE_F_KNOWN = 255
 };
 
@@ -93,18 +93,18 @@ struct wire_header {
 	uint16_t flags;
 	uint32_t crc;
 	uint64_t src, dst; /* incarnations of the services */
-	uint64_t token;    /* what dst gave src; 0: none yet */
+	uint64_t token;    /* given by dst to src; 0: none yet */
 	uint64_t number;   /* shorts and longs count separately, from 1 */
 };
 
-/* Constant facts of the sender; sent until its token comes back. */
+/* Constant facts about the sender, which are sent until its token comes back. */
 struct wire_hello {
-	uint64_t token;      /* put this into packets to me */
-	uint64_t service;    /* my service ID */
-	uint64_t context;    /* incarnation of my context */
-	uint64_t to_service; /* the service that I believe to address */
-	uint64_t proof;      /* address proof from the resolver's answer or a RETRY; 0: none */
-	uint32_t unasked;    /* bytes of a long message that you may send unasked */
+	uint64_t token;      /* the receiver must put this into packets to the sender */
+	uint64_t service;    /* the sender's service ID */
+	uint64_t context;    /* incarnation of the sender's context */
+	uint64_t to_service; /* the service that the sender believes to address */
+	uint64_t proof;      /* address token from the resolver's answer or a RETRY; 0: none */
+	uint32_t unasked;    /* bytes of a long message that the receiver may send unasked */
 	uint32_t reserved;   /* 0 */
 };
 
@@ -116,10 +116,10 @@ struct wire_ack {
 };
 
 enum wire_call_kind {
-	WIRE_CALL_ASKS = 1, /* value: 1 if it may be carried out more than once, else 0 */
-	WIRE_CALL_ANSWERS,     /* value: 0 */
-	WIRE_CALL_FAILS,       /* value: why, as a Linux errno */
-	WIRE_CALL_GROUP,       /* no call: LENDS names the group that it is sent to; value: the
+	WIRE_CALL_ASKS = 1, /* a request; value: 1 if it is idempotent, else 0 */
+	WIRE_CALL_ANSWERS,     /* a reply; value: 0 */
+	WIRE_CALL_FAILS,       /* a reply with an error; value: a Linux errno */
+	WIRE_CALL_GROUP,       /* no call: LENDS is the group that the message is sent to; value:
 	                          lower half of the number in the stream (of a SHORT); 0: none */
 };
 
@@ -143,9 +143,9 @@ struct wire_announce {
 
 enum wire_keys {
 	WIRE_KEYS_READ = 1, /* for reads */
-	WIRE_KEYS_GIVEN,    /* the items are given: they may be mapped */
+	WIRE_KEYS_GIVEN,    /* the items are transferred: they may be mapped */
 	WIRE_KEYS_WRITTEN,  /* no keys: all but the payload is in the return buffers */
-	WIRE_KEYS_SUMMING,  /* for reads; the checksum comes with another announcement */
+	WIRE_KEYS_SUMMING,  /* for reads; the checksum comes with a later announcement */
 };
 
 /* Do an address and a key for each item follow the lengths? */
@@ -154,9 +154,9 @@ static inline bool wire_has_keys(uint32_t keys)
 	return keys && keys != WIRE_KEYS_WRITTEN;
 }
 
-/* A return buffer that the answer may be written into. */
+/* A return buffer that the reply may be written into. */
 struct wire_return {
-	uint64_t len; /* 0: not this one; then the others are 0, too */
+	uint64_t len; /* 0: the buffer is not offered; then the other fields are 0, too */
 	uint64_t address, key;
 };
 
@@ -165,14 +165,14 @@ struct wire_range {
 };
 
 enum wire_busy {
-	WIRE_NO_CREDIT = 1, /* alive, but no credit for you now */
-	WIRE_NO_ROOM,       /* alive, but there is no room for the message: none of it is kept */
+	WIRE_NO_CREDIT = 1, /* the receiver lives, but has no credit for the sender now */
+	WIRE_NO_ROOM,       /* the receiver lives, but has no room, and keeps no part */
 };
 
-/* Body of STREAM and HEARD: the datagrams to many by which one service sends to a group. */
+/* Body of STREAM and HEARD: the stream of multicast datagrams of a service to a group. */
 struct wire_stream {
 	uint64_t group, token;
-	uint64_t number; /* STREAM: of the next one; HEARD: the highest that came, or 0 */
+	uint64_t number; /* STREAM: the next number; HEARD: the highest that came, or 0 */
 };
 
 /* Body of PULL: 32 bytes, then 16 per hole. */
@@ -182,7 +182,7 @@ struct wire_pull {
 	uint32_t n_holes;
 	uint32_t busy;   /* enum wire_busy, or 0 */
 	uint32_t stamp, echo; /* as in ANNOUNCE */
-	struct wire_range holes[WIRE_HOLES_MAX]; /* send these again */
+	struct wire_range holes[WIRE_HOLES_MAX]; /* missing bytes, to be sent again */
 };
 
 /* A decoded packet. Pointers are into the datagram. */
@@ -196,13 +196,13 @@ struct wire_packet {
 	const uint8_t *returns;    /* decoded: see wire_return_at() */
 	uint64_t previous;         /* WIRE_F_ORDERED: see wire_previous() */
 	struct wire_call call;     /* WIRE_F_CALL */
-	uint64_t value;            /* ECHO, ECHO_REPLY: nonce; RETRY: proof; GONE: us; ABORT: bit i:
-	                              version i is understood */
+	uint64_t value;            /* ECHO, ECHO_REPLY: nonce; RETRY: address token; GONE: us;
+	                              ABORT: bit i: version i is understood */
 	uint64_t stamp;            /* ECHO, ECHO_REPLY: the asker's clock, handed back */
 	struct wire_stream stream; /* STREAM, HEARD */
 	uint64_t offset;           /* DATA */
 	uint32_t sum;              /* DATA with WIRE_F_LAST */
-	uint32_t echo;             /* DATA without: of the last stamp; 0: none */
+	uint32_t echo;             /* DATA without LAST: of the last stamp; 0: none */
 	uint32_t n_items;          /* SHORT, ANNOUNCE */
 	struct wire_announce announce;
 	const uint8_t *lengths;    /* SHORT: u16 each; ANNOUNCE: u64 each; then keys */
@@ -210,9 +210,9 @@ struct wire_packet {
 	uint32_t prefix_len;       /* header, extensions, body */
 	const uint8_t *payload;
 	uint32_t payload_len;
-	bool intact;               /* came by a path that alters nothing; decoded as false */
+	bool intact;               /* the path alters nothing; wire_decode() sets false */
 	bool plain;                /* decoded: a SHORT of one item, without extensions */
-	struct wire_pull pull;     /* last, as it is long: see wire_clear() */
+	struct wire_pull pull;     /* last, because it is long: see wire_clear() */
 };
 
 /* For packets other than PULL: clears all fields that such a packet can have. */
@@ -221,7 +221,7 @@ static inline void wire_clear(struct wire_packet *packet)
 	memset(packet, 0, offsetof(struct wire_packet, pull));
 }
 
-/* Is that the answer to a call, or an error instead? */
+/* Is this the reply to a call, or an error instead? */
 static inline bool wire_answers(const struct wire_call *call)
 {
 	return call->kind - WIRE_CALL_ANSWERS <= WIRE_CALL_FAILS - WIRE_CALL_ANSWERS;
@@ -238,13 +238,13 @@ static inline uint64_t wire_group(const struct wire_packet *packet)
 	return packet->call.kind == WIRE_CALL_GROUP ? packet->lends : 0;
 }
 
-/* Is it a copy of a short that also went to many? */
+/* Is this a copy of a short that was also multicast? */
 static inline bool wire_copies_stream(const struct wire_packet *packet)
 {
 	return packet->call.kind == WIRE_CALL_GROUP && packet->call.value;
 }
 
-/* Number of the ordered message that must be handed out before this one; 0: none. */
+/* The number of the ordered message that must be delivered before this one; 0: none. */
 static inline uint64_t wire_previous(const struct wire_packet *packet)
 {
 	return packet->h.flags & WIRE_F_ORDERED ? packet->previous : 0;
@@ -264,8 +264,8 @@ int wire_decode(const void *data, size_t len, struct wire_packet *packet);
  */
 int wire_decode_header(const void *data, size_t len, struct wire_header *h);
 /*
- * The token in the hello of a packet of ours, of which only len bytes may be there; 0: it has no
- * hello, or too few bytes.
+ * The token in the hello of a packet of ours, of which only len bytes may be there; 0: the packet
+ * has no hello, or too few bytes.
  */
 static inline uint64_t wire_quoted_hello(const struct wire_header *h, const uint8_t *data,
 		size_t len)
@@ -299,8 +299,10 @@ size_t wire_encode(void *buffer, const struct wire_packet *p, const uint64_t *it
 		const uint64_t *keys);
 /* The whole prefix, WIRE_HEADER bytes, of a SHORT of one item without extensions. */
 void wire_encode_plain(void *buffer, const struct wire_header *h);
-/* The whole prefix, WIRE_CALL_PLAIN bytes, of a plain question, answer or message to a
- * group with that ID. */
+/*
+ * The whole prefix, WIRE_CALL_PLAIN bytes, of a plain request, reply or message to a group with
+ * that ID.
+ */
 void wire_encode_call(void *buffer, const struct wire_header *h, uint64_t id,
 		const struct wire_call *call);
 /* Puts the checksum of the whole packet into its prefix. */

@@ -18,6 +18,7 @@
 #include "resolvers/inet.h"
 #include "resolvers/internal.h"
 #include "ripc/ripc.h"
+#include "util/options.h"
 #include "util/system/remedy.h"
 
 /* ---- moved ------------------------------------------------------------------------------- */

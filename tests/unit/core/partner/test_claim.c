@@ -383,6 +383,36 @@ START_TEST(claim__late_hello_from_elsewhere)
 }
 END_TEST
 
+/*
+ * The late hello comes from the address of the partner. The token that it brings does not become
+ * the partner's own again: the partner has moved since, and is known by the token in use.
+ */
+START_TEST(claim__late_hello_from_the_same_address)
+{
+	static struct lone lone;
+	uint64_t replaced, in_use;
+
+	lone_open(&lone);
+	lone_introduce(&lone);
+	replaced = lone.token_in++;
+	in_use = lone.token_in;
+	lone.token_out = lone.proof = 0;
+	lone_claim(&lone);
+	lone.token_in = replaced;
+	lone.token_out = lone.proof = 0;
+	lone_claim(&lone);
+	lone.now_us += 15000000;
+	lone.host = FORGER_HOST;
+	lone.token_in = in_use;
+	lone.token_out = lone.proof = 0;
+	lone_claim(&lone);
+	say_short(&lone, 3, 0);
+	ck_assert_uint_eq(lone_stats(&lone).short_received, 1);
+	ck_assert_uint_eq(lone_stats(&lone).partners, 1);
+	lone_close_all(&lone);
+}
+END_TEST
+
 /* Both partners have only claimed it: the resolver decides, without an echo, whoever was first. */
 START_TEST(claim__two_claim_the_same)
 {
@@ -553,6 +583,7 @@ int main(void)
 		{claim__asks_from_another_address, 1},
 		{claim__beside_the_true_one, 1},
 		{claim__late_hello_from_elsewhere, 1},
+		{claim__late_hello_from_the_same_address, 1},
 		{claim__two_claim_the_same, 1},
 		{claim__is_answered, 1},
 		{claim__hellos_cross, 1},

@@ -256,7 +256,32 @@ START_TEST(hint__quotes_a_packet_to_the_partner)
 }
 END_TEST
 
-/* However many hints come, a partner is asked once if it answers (0), else three times (1). */
+/*
+ * The partner was never heard, at whatever time of the clock (_i: the coarse clock is in its upper
+ * half): its silence counts as silence.
+ */
+START_TEST(hint__never_heard)
+{
+	static struct lone lone;
+	struct wire_packet announce;
+	uint8_t quote[WIRE_HEADER_MAX];
+	size_t len;
+
+	lone_open(&lone);
+	lone.now_us += (uint64_t)_i * (3ull << 40);
+	ripc_poll(lone.ctx);
+	ck_assert_int_eq(lone_send_long(&lone, 0, 100), 0);
+	lone_answer(&lone, lone.incarnation, lone.context, lone.host);
+	ck_assert(lone_hear(&lone, 0, WIRE_ANNOUNCE, &announce));
+	len = packet_to(&lone, 0, announce.hello.token, quote);
+	hint_quoting(&lone, lone.host, quote, len);
+	lone_pass(&lone, WINDOW_US + 20000);
+	lone_expect_end(&lone, RIPC_UNKNOWN);
+	lone_close_all(&lone);
+}
+END_TEST
+
+/* However many hints come, a partner is asked once if it answers (0), else eight times (1). */
 START_TEST(hint__many)
 {
 	static struct lone lone;
@@ -468,6 +493,7 @@ int main(void)
 		{hint__partner_has_moved_twice, 1},
 		{hint__may_be_forged, 3},
 		{hint__quotes_a_packet_to_the_partner, 8},
+		{hint__never_heard, 2},
 		{hint__many, 2},
 		{hint__while_stopped, 1},
 		{silent__host_denies_it, 2},
