@@ -120,6 +120,8 @@ FAULTS = [
      HEAD + 'int ripc__alone(void)\n{\n\treturn ripc__one();\n}\n', 'used in this file alone'),
     ('check_strays', 'src/core/wire/f.c', HEAD + '#include "one.h"\n', 'uses nothing of one.h'),
     ('check_strays', 'src/core/wire/f.h', HEAD + 'struct none;\n', 'declares struct none'),
+    ('check_headers', 'src/core/wire/f.c', HEAD + '#include "backends/shm/internal.h"\n',
+     'is of its folder alone'),
     ('check_headers', 'src/core/wire/lone.h', HEAD, 'only its folder includes it'),
     ('check_layering', 'src/core/wire/f.c', HEAD + '#include <sys/socket.h>\n', 'a network'),
     ('check_layering', 'src/core/wire/f.c', HEAD + '#include "../../backends/shm/internal.h"\n', 'must not know'),

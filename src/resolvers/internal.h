@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Shared by the files of resolvers: no other room includes this. */
+/* Shared by the files of resolvers and resolvers/store: no other room includes this. */
 #ifndef RIPC_RESOLVERS_INTERNAL_H
 #define RIPC_RESOLVERS_INTERNAL_H
 

@@ -727,8 +727,6 @@ static bool rdmacm_request_came(struct rdmacm_port *port, const struct rdma_cm_e
 #define STALL_LOOK_US 1000000u
 #define EVENTS_MOST   32u     /* taken at once, because the other ends make more */
 
-/* ---- events ------------------------------------------------------------------------------ */
-
 /* Client: the other end has accepted. */
 static void accepted(struct rdmacm_conn *conn, const struct rdma_cm_event *event)
 {

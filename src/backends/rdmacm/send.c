@@ -286,7 +286,7 @@ int ripc__rdmacm_came(struct rdmacm_conn *conn, const uint8_t *bytes, uint32_t l
 	return preamble.type == RDMACM_DATAGRAM;
 }
 
-/* ---- datagrams --------------------------------------------------------------------------- */
+/* ---- datagrams over UDP ------------------------------------------------------------------ */
 
 /*
  * Datagrams over UDP, by the udp backend, at the number of the port that is listened on: one

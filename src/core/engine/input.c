@@ -42,7 +42,7 @@
 #include "util/map.h"
 #include "util/rare.h"
 
-/* ---- strangers --------------------------------------------------------------------------- */
+/* ---- answers to strangers ---------------------------------------------------------------- */
 
 /*
  * Answers to packets of strangers. No state is created for them, and no answer is longer than the

@@ -20,7 +20,7 @@
 #define QUOTES_PER_SECOND   100u  /* the same for quotes of the network, which anybody can forge */
 #define LOOK_US             60000000u /* until the directory of keys is read again */
 
-/* ---- open and close ---------------------------------------------------------------------- */
+/* ---- keys of the context ----------------------------------------------------------------- */
 
 static int derive(struct seal *seal, const uint8_t secret[32], const char *label, uint8_t key[32])
 {

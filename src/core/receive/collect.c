@@ -17,7 +17,6 @@
 #include "core/message/places.h"
 #include "core/partner/partner.h"
 #include "core/peer/peer.h"
-#include "core/resolve/internal.h"
 #include "core/wire/wire.h"
 #include "incoming.h"
 #include "internal.h"
