@@ -102,7 +102,7 @@ PLAN = [
     plan('raw-bandwidth', 'bandwidth', '64K,1M,16M,80M', {'shm': 'memcpy,tcp', 'net': 'tcp'},
          'Bandwidth beside the raw network', 'memcpy copies within one process, from memory that '
          'it has just written. Up to 16 MiB nothing that copies can be faster; above, libripc\'s '
-         'copy bypasses the cache ([rationale.md](rationale.md), *Large copies bypass the cache*) '
+         'copy bypasses the cache ([decisions/large-copies.md](decisions/large-copies.md)) '
          'and beats glibc\'s memcpy.',
          options=['--spin', '100'],
          shows=['-ratio']),

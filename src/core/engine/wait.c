@@ -9,10 +9,10 @@
  * tick of 1 ms. While a call waits, the thread only serves the resolver's descriptors. The thread
  * never competes with a call for a packet: a call that enters kicks it out.
  *
- * Sleeping in the port's own wait saves the cost of poll() (12 % of a round trip over UDP,
- * docs/rationale.md). The port's own wait is used while messages flow and no long message is in
- * progress. Meanwhile the ticking thread runs the timers (of acks that may get lost). After 100 ms
- * without a datagram the reader uses poll(), which can sleep for ever.
+ * Sleeping in the port's own wait saves the cost of poll() (docs/decisions/sleeping.md). The port's
+ * own wait is used while messages flow and no long message is in progress. Meanwhile the ticking
+ * thread runs the timers (of acks that may get lost). After 100 ms without a datagram the reader
+ * uses poll(), which can sleep for ever.
  *
  * With several devices, the reader waits in the hot one, by which the last messages came. Meanwhile
  * the thread watches the others. A polling reader polls them only now and then, because each poll

@@ -33,7 +33,7 @@
 #include "util/probe.h"
 #include "util/system/cancel.h"
 
-#define PAYS_FROM      3u        /* for fewer hearers, copies cost less (docs/rationale.md) */
+#define PAYS_FROM      3u        /* for fewer, copies cost less (docs/decisions/groups.md) */
 #define WAIT_FIRST_US  10000u    /* until the next announcement, at first; then it doubles */
 #define WAIT_MOST_US   1000000u
 #define WAIT_VAIN_US   16000000u /* the same while nobody hears */

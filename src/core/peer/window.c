@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The window: how much may be in flight from a peer to us, derived from arrivals and losses
- * (protocol.md, congestion; rationale.md has the measurements).
+ * (docs/protocol.md, *Congestion*; docs/notes/congestion.md has the measurements).
  *
  * Design notes. Time is counted in rounds of a smoothed round trip. The queue on the way is the
  * difference between the shortest round trip of a round and the shortest of all. If the queue is
@@ -397,8 +397,9 @@ static void window_bound(struct ripc_context *ctx, struct peer *peer)
 
 /*
  * A loss means congestion if there is a queue, or if very much is lost. Without either the path
- * itself loses, and sending less would not help (docs/rationale.md). Nor does a timeout mean
- * congestion on a path that loses, unless it lasts: the request or its answer was lost.
+ * itself loses, and sending less would not help (docs/decisions/congestion-control.md). Nor does a
+ * timeout mean congestion on a path that loses, unless it lasts: the request or its answer was
+ * lost.
  */
 static bool is_congestion(struct peer *peer, bool silence)
 {

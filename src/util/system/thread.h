@@ -15,8 +15,8 @@ int ripc__thread_make(pthread_t *thread, void *(*begin)(void *arg), void *arg);
 /*
  * A lock of one word, and sleeping until another thread ends that (futex(2); the states are
  * those of the second mutex in Drepper, "Futexes are tricky", 2011). Locking and unlocking are a
- * few instructions in place, where pthread's are two calls of 28 each: a short message locks and
- * unlocks twice (docs/rationale.md). Works in this process only; not for signal handlers; does not
+ * few instructions in place, where pthread's are two calls: a short message locks and unlocks twice
+ * (docs/decisions/threads.md). Works in this process only; not for signal handlers; does not
  * recurse. All zero: free.
  */
 
