@@ -222,7 +222,7 @@ void ripc__cancel_send(struct outgoing *outgoing)
  * Announcements that are sent together. A server that finds several requests in its queue
  * answers them one after the other: the replies are sent when it has taken the last request, or
  * nearly at once if it is slow. A network that can join datagrams then carries several for the
- * price of one (docs/decisions/reply-batches.md).
+ * price of one (docs/decisions/requests.md).
  */
 
 #define CORK_GAP_US 50u	 /* a sender with longer gaps is not made to wait */
