@@ -53,32 +53,34 @@ struct ripc_request {
  * or that wait to be sent to svc. For each open request at most one reply of a server is received
  * at a time; a reply that no open request waits for is refused. Only a full pool delays a reply.
  *
- * *outcome (outcome may be NULL) is always set to the outcome of the request. If the request was
- * sent several times, *outcome is RIPC_DELIVERED if one of them was delivered, else RIPC_UNKNOWN if
- * the outcome of one of them is unknown.
+ * Returns 0 or a negative errno, and always sets *outcome (outcome may be NULL) to the outcome of
+ * the request. If the request was sent several times, this is RIPC_DELIVERED if one of them was
+ * delivered, else RIPC_UNKNOWN if the outcome of one of them is unknown.
  *
- *                                      returned        *outcome
- *  replied                             0, or the error that the server gave to ripc_reply_error()
- *                                                      RIPC_DELIVERED
- *  no service has the ID, up to the deadline
- *                                      -ENOENT         RIPC_NOT_DELIVERED
- *  not delivered in time               -ETIMEDOUT, or an error of ripc_send_long()
- *                                                      RIPC_NOT_DELIVERED
- *  unknown whether it was delivered    -ECONNRESET     RIPC_UNKNOWN
- *  refused (keys), after the request was sent before
- *                                      -EACCES         that of the earlier one: RIPC_DELIVERED, or
- *                                                      RIPC_UNKNOWN
- *  delivered, no reply in time         -ETIMEDOUT      RIPC_DELIVERED; RIPC_UNKNOWN for a
- *                                                      request that went as a short message
- *  delivered, the server has ended     -ECONNRESET     RIPC_DELIVERED
- *  ripc_cancel(), the service closed   -ECANCELED      what is known then
+ *    how the call ends                 returned     *outcome
+ *
+ *    with a reply                      0            RIPC_DELIVERED
+ *    with ripc_reply_error()           that error   RIPC_DELIVERED
+ *    no service has the ID, up to      -ENOENT      RIPC_NOT_DELIVERED
+ *      the deadline
+ *    not delivered in time             -ETIMEDOUT   RIPC_NOT_DELIVERED
+ *    not delivered for another reason  see below    RIPC_NOT_DELIVERED
+ *    unknown whether it was delivered  -ECONNRESET  RIPC_UNKNOWN
+ *    refused (keys), after it was      -EACCES      that of the earlier one
+ *      sent before
+ *    delivered, no reply in time       -ETIMEDOUT   RIPC_DELIVERED
+ *      if sent as a short message      -ETIMEDOUT   RIPC_UNKNOWN
+ *    delivered, the server has ended   -ECONNRESET  RIPC_DELIVERED
+ *    ripc_cancel(), or the service     -ECANCELED   as far as known then
+ *      was closed
  *
  * The end of a server on this host is noticed at once, the end of one on another host within two
  * seconds, or after peer_timeout_ms if nothing on that host reports the end: neither ICMP nor
  * another process that uses the library. Other errors, with RIPC_NOT_DELIVERED:
  *  -EAGAIN     too many requests are open: 16,384 of svc, or 256 that wait for this server; after
  *              the 256 a NOTICE with cookie 0 and status 0 reports when to try again
- *  -EMSGSIZE, -EINVAL, -ENOMEM, -EPROTONOSUPPORT   as ripc_send_long()
+ *  -EACCES, -EMSGSIZE, -EINVAL, -ENOMEM, -EPROTONOSUPPORT  as ripc_send_long(), as are errors that
+ *              are not listed here
  * Where the network moves memory by itself, the call can return later than its deadline: it waits
  * until the network no longer uses the memory.
  */
@@ -86,15 +88,15 @@ RIPC_API int ripc_call(struct ripc_service *svc, const struct ripc_request *requ
 		struct ripc_msg **reply, uint32_t *outcome);
 
 /*
- * Sends a request without waiting. 0: exactly one message of the kind RIPC_REPLY follows by
- * ripc_receive(), or with RIPC_AWAITED (ripc_call(): -EINVAL) by ripc_receive_end(). Until then the
- * items and return buffers (not the arrays) must stay untouched, also after ripc_cancel(). The
- * message's fields request_cookie and cookie are the request's cookie, status is what ripc_call()
- * would return, and outcome is what ripc_call() would set *outcome to. If no reply arrived, from is
- * the ID of the request, and n_items is 0. ripc_receive() delivers it after the messages that svc
- * received before it. A negative return: no RIPC_REPLY follows, nothing was sent, and references of
- * RIPC_GIVE stay the caller's. If the service is closed before the application has received the
- * RIPC_REPLY, the library drops these references, whatever the outcome is.
+ * Sends a request without waiting. After a return of 0 exactly one message of the kind RIPC_REPLY
+ * follows by ripc_receive(), or with RIPC_AWAITED (ripc_call(): -EINVAL) by ripc_receive_end().
+ * Until then the items and return buffers (not the arrays) must stay untouched, also after
+ * ripc_cancel(). The message's fields request_cookie and cookie are the request's cookie, status is
+ * what ripc_call() would return, and outcome is what ripc_call() would set *outcome to. If no reply
+ * arrived, from is the ID of the request, and n_items is 0. ripc_receive() delivers it after the
+ * messages that svc received before it. A negative return: no RIPC_REPLY follows, nothing was sent,
+ * and references of RIPC_GIVE stay the caller's. If the service is closed before the application
+ * has received the RIPC_REPLY, the library drops these references, whatever the outcome is.
  */
 RIPC_API int ripc_call_start(struct ripc_service *svc, const struct ripc_request *request);
 
@@ -111,7 +113,8 @@ RIPC_API int ripc_call_start(struct ripc_service *svc, const struct ripc_request
  * of either.
  *  -ENOENT    the client is gone, as far as the library knows: the reply is no longer of use
  *  -EAGAIN    4,096 replies wait for the client, which receives none
- *  -EINVAL, -EMSGSIZE, -ENOMEM  nothing was sent; a shorter reply or ripc_reply_error() may work
+ *  -EINVAL    request is no request; with RIPC_GIVE: an item does not lie in a pool buffer
+ *  -EMSGSIZE, -ENOMEM  nothing was sent; a shorter reply or ripc_reply_error() may succeed
  * On failure references of RIPC_GIVE stay the caller's.
  */
 RIPC_API int ripc_reply(struct ripc_service *svc, const struct ripc_msg *request,
@@ -127,18 +130,26 @@ RIPC_API int ripc_reply_error(struct ripc_service *svc, const struct ripc_msg *r
  * Watches the owner of an ID. Each NOTICE has the flag RIPC_WATCHED, the cookie, and from = id. Its
  * from_incarnation is that of the owner, which has responded, or 0 for no owner. The first NOTICE
  * arrives as soon as the owner is known, and another one after each change. Two changes before the
- * application takes the NOTICE cause one NOTICE. The library detects the end of an owner on this
- * host at once, and the end of one on another host within two seconds (later if more than a
+ * application takes the NOTICE cause one NOTICE.
+ *
+ * The library detects at once the end of an owner on this host, and the orderly close of a service
+ * on any host. It detects the end of one on another host within two seconds (later if more than a
  * thousand contexts are watched), or after peer_timeout_ms if nothing on that host reports the end:
  * neither ICMP nor another process that uses the library. An owner that lives, but is silent for
  * peer_timeout_ms (stopped, or on the other side of a network split), is reported as no owner, too;
- * when it is heard again, a NOTICE names the same incarnation. If an ID has no owner, the first
- * NOTICE arrives after about a second (ripc_resolve()). The library also waits up to
- * peer_timeout_ms for an owner that is silent from the beginning, but by multicast a silent owner
- * on another host looks like no owner. It detects a new owner of an ID that had none at once if the
- * registration can be heard (multicast), otherwise within a minute. A service can watch each ID
- * once, also one without an owner, until ripc_unwatch() or the end of the service. Never waits.
- *  -EEXIST  watched already   -ESHUTDOWN  the service is being closed   -EINVAL, -ENOMEM
+ * when it is heard again, a NOTICE names the same incarnation. A server that grants leases must set
+ * peer_timeout_ms longer than its longest lease.
+ *
+ * The first NOTICE about the sender of a message that was just received arrives at once. If an ID
+ * has no owner, the first NOTICE arrives after about a second (ripc_resolve()). The library also
+ * waits up to peer_timeout_ms for an owner that is silent from the beginning, but by multicast a
+ * silent owner on another host looks like no owner. It detects a new owner of an ID that had none
+ * at once if the registration can be heard (multicast), otherwise within a minute. A service can
+ * watch each ID once, also one without an owner, until ripc_unwatch() or the end of the service: a
+ * server that watches the private IDs of its clients must end the watch of a client that is gone.
+ * Never waits.
+ *  -EEXIST  watched already   -ESHUTDOWN  the service is being closed
+ *  -EINVAL  a bad argument    -ENOMEM     no memory
  */
 RIPC_API int ripc_watch(struct ripc_service *svc, uint64_t id, uint64_t cookie);
 /* Ends a watch: no more NOTICEs arrive, not even one in the queue. -ENOENT: not watched. */

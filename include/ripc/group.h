@@ -68,26 +68,27 @@ struct ripc_delivery {
 	int status;               /* 0: delivered; else a negative errno, as of ripc_send_long() */
 };
 
-/* The ID of a group with this name: never that of a service. */
+/* Returns the ID of the group with this name, which no service has. */
 RIPC_API uint64_t ripc_group_from_name(const char *name);
 
 /*
- * The service joins a group: from now on it receives the messages to the group. Does not block. A
+ * Joins a group: from now on the service receives the messages to the group. Does not block. A
  * service leaves its groups when it drains or closes.
- *  -EINVAL   not the ID of a group
- *  -EALREADY it is a member already
- *  -EACCES   with keys: our key may not be the group
- *  -ESHUTDOWN the service is drained
- *  -EADDRINUSE its name on this host is taken: by a child that was forked while the service was a
- *             member, or by another user
- *  -ENOMEM, -EMFILE
+ *  -EINVAL      not the ID of a group
+ *  -EALREADY    the service is a member already
+ *  -EACCES      with keys: our key may not be the group (ripc_keys_grant())
+ *  -ESHUTDOWN   the service is drained
+ *  -EADDRINUSE  the name of the membership on this host is taken: by a child that was forked while
+ *               the service was a member, or by another user
+ *  -ENOMEM      no memory
+ *  -EMFILE      no descriptors: each membership takes one
  */
 RIPC_API int ripc_join(struct ripc_service *svc, uint64_t group);
 
 /*
- * The service leaves a group. Messages of the group that are in its queue stay there; later ones
+ * Leaves a group. Messages of the group that are in the queue of the service stay there; later ones
  * are refused. Does not block.
- *  -ENOENT  it is no member
+ *  -ENOENT  the service is no member
  */
 RIPC_API int ripc_leave(struct ripc_service *svc, uint64_t group);
 

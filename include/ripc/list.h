@@ -26,8 +26,8 @@ struct ripc_listing {
 };
 
 /*
- * Looks for services for timeout_ms, and calls found for each (see Callbacks in ripc.h). While
- * found runs, the library holds no lock. Returns how many services were found. With
+ * Looks for services for timeout_ms, and calls found for each (see the conventions of ripc.h).
+ * While found runs, the library holds no lock. Returns how many services were found. With
  * RIPC_INTERRUPTIBLE a signal ends the call early: it returns how many were found until then.
  *  -EBUSY   another thread is in ripc_list() of this context, or a lister is open
  *  -ENOMEM  some services that were found had no room; found was called for all others
@@ -42,7 +42,7 @@ struct ripc_lister;
  * Begins to look for services. Does not block. A context can have one lister at a time. *lister is
  * the caller's until ripc_lister_close(), or until the context is closed.
  *  -EBUSY  a lister is open, or a thread is in ripc_list() of this context
- *  -ENOMEM
+ *  -ENOMEM  no memory
  */
 RIPC_API int ripc_lister_open(struct ripc_context *ctx, struct ripc_lister **lister);
 

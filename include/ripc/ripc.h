@@ -2,27 +2,25 @@
 /*
  * libripc: messages between processes, by service ID.
  *
- * The whole public interface is this header with ripc/call.h (requests and replies),
- * ripc/group.h (messages to many), ripc/list.h (which services there are), ripc/stats.h (counters)
- * and ripc/keys.h (directories of keys).
+ * The whole public interface is ripc/ripc.h with ripc/call.h (requests and replies), ripc/group.h
+ * (messages to many), ripc/list.h (all services), ripc/stats.h (counters) and ripc/keys.h (keys).
  * Conventions that hold everywhere:
  *
- *  - A function returns 0 or a count on success, a negative errno on failure. Outputs are
- *    untouched on failure. Codes that a caller must handle are listed at the function. The caller
- *    may pass on any other code; ripc_strerror() explains it.
+ *  - A function returns 0 or a count on success, a negative errno on failure. Outputs are untouched
+ *    on failure. Codes that a caller must handle are listed at the function. Any other code may be
+ *    passed on; ripc_strerror() explains it.
  *  - Sizes and lengths are bytes. Times are milliseconds unless the name says otherwise. A timeout
  *    of 0 means "do not wait" in an argument, and "the default" in a struct. ripc_send_long()
- *    always waits, and refuses 0. Only ripc_receive() takes -1, for ever. A call misses its
- *    deadline by at most one tick (10 ms); only ripc_close() and ripc_call() can miss it by more,
- *    as described there. A function that waits without a timeout says so.
+ *    always waits, and refuses 0. Only ripc_receive() and ripc_receive_end() take -1, for ever. A
+ *    call misses its deadline by at most one tick (10 ms); only ripc_close() and ripc_call() can
+ *    miss it by more. A function that waits without a timeout says so.
  *  - Every call is safe from any thread, unless the context has RIPC_SINGLE_THREAD. Calls that wait
  *    are ended by ripc_wake(), ripc_cancel() and ripc_service_close(). pthread_cancel() ends none:
- *    the library holds cancellation off, also in callbacks, until the call has returned (with
- *    RIPC_INTERRUPTIBLE perhaps -EINTR). While it is asynchronous, a thread must not make calls.
+ *    the library holds cancellation off, also in callbacks, until the call returns (with
+ *    RIPC_INTERRUPTIBLE perhaps -EINTR). An asynchronously cancellable thread must make no calls.
  *  - After fork() every call of the child on a context of the parent returns -EOWNERDEAD
- *    (ripc_poll_timeout(): -1). The child may open contexts of its own. The contents of the
- *    parent's pool buffers and received messages do not exist in the child: the child must not
- *    read or write them. ripc_msg_free() of such a message does nothing there.
+ *    (ripc_poll_timeout(): -1). The child may open its own. Messages and pool buffers of the parent
+ *    have no contents in the child, which must not touch them; ripc_msg_free() does nothing.
  *  - After ripc_service_close(): calls in the service return -ESHUTDOWN. The library keeps the
  *    memory of the last 1,024 closed services of a context, so a thread that is about to call need
  *    not be stopped first. Messages and notices of the service stay until they are freed.
@@ -185,7 +183,7 @@ struct ripc_config {
 	const char *peers;        /* queried where multicast fails: "host[:port],..." (none) */
 	const char *interfaces;   /* for multicast: "eth0,lo" (all that are up) */
 	const char *options;      /* settings of single parts: "resolver.port=15511,..." (none) */
-	void (*log)(void *arg, int level, const char *text); /* NULL: none; see Callbacks above */
+	void (*log)(void *arg, int level, const char *text); /* NULL: none; see the conventions */
 	void *log_arg;
 	const char *keys;         /* a directory that "ripc key new" made: all traffic is encrypted,
 	                             and programs without its secret are refused (no keys) */
@@ -291,7 +289,9 @@ struct ripc_holder {
  * a deadline.
  *  -EINVAL   a field, an option or an environment variable cannot be understood (logged)
  *  -ENODEV   no backend can run here (logged, each with its reason)
- *  -ENOMEM, -EMFILE
+ *  -ENOENT   the directory of keys does not exist, or lacks a file (logged)
+ *  -EACCES   others can read a secret file of that directory, or write to a file of it (logged)
+ *  -ENOMEM, -EMFILE  no memory, no descriptors
  */
 RIPC_API int ripc_open(const struct ripc_config *cfg, struct ripc_context **ctx);
 
@@ -299,7 +299,7 @@ RIPC_API int ripc_open(const struct ripc_config *cfg, struct ripc_context **ctx)
  * Closes a context and all its services. Waits up to timeout_ms for sends in progress to end;
  * then ends them. Calls that wait in services of the context return (ripc_service_close()), and
  * are waited for. Other calls may not be in progress, except those that free messages or buffers.
- * The top of this header lists the calls that may follow. The call never hangs, but closing a
+ * The conventions list the calls that may follow. The call never hangs, but closing a
  * device can take longer than timeout_ms: over RDMA some 50 ms, over libfabric up to a second. The
  * call says goodbye to partners. When a process ends without this call (_exit()), the senders of
  * messages that it has received may not learn of their delivery: they get UNKNOWN.
@@ -316,7 +316,7 @@ RIPC_API int ripc_close(struct ripc_context *ctx, int timeout_ms);
  */
 RIPC_API int ripc_poll(struct ripc_context *ctx);
 
-/* Microseconds until ripc_poll() has to be called even if nothing arrives; -1: no timer. */
+/* Returns the microseconds until ripc_poll() is due even if nothing arrives; -1: no timer. */
 RIPC_API int64_t ripc_poll_timeout(struct ripc_context *ctx);
 
 /*
@@ -328,7 +328,7 @@ RIPC_API int64_t ripc_poll_timeout(struct ripc_context *ctx);
  *  -EADDRINUSE  another service has the ID
  *  -ETIMEDOUT   not registered within 10 s
  *  -ENOMEM      no memory, or no thread for the context (the log says which)
- *  -EMFILE
+ *  -EMFILE      no descriptors
  */
 RIPC_API int ripc_service_open(struct ripc_context *ctx, uint64_t id, uint32_t flags,
 		struct ripc_service **svc);
@@ -339,7 +339,7 @@ RIPC_API int ripc_service_open(struct ripc_context *ctx, uint64_t id, uint32_t f
  * ripc_service_close(), or is NULL where its registration failed: ripc_service_open() of that ID
  * alone returns the reason. Returns how many services were registered.
  *  -EINVAL  a bad argument; flags must be 0; svcs is untouched
- *  other errors, of ripc_service_open(): no service could be registered; all of svcs are NULL
+ * Errors as ripc_service_open() if no service could be registered: then all of svcs are NULL.
  */
 RIPC_API int ripc_services_open(struct ripc_context *ctx, const uint64_t *ids, size_t n,
 		uint32_t flags, struct ripc_service **svcs);
@@ -364,30 +364,32 @@ RIPC_API int ripc_service_drain(struct ripc_service *svc, int timeout_ms);
  */
 RIPC_API int ripc_service_close(struct ripc_service *svc);
 
+/* Returns the ID of a service. */
 RIPC_API uint64_t ripc_service_id(const struct ripc_service *svc);
+/* Returns the random number that names this registration of the ID, and no earlier one. */
 RIPC_API uint64_t ripc_service_incarnation(const struct ripc_service *svc);
 
 /*
- * A descriptor for poll, epoll and event loops, readable while ripc_receive() has a message to
- * deliver. With EPOLLET (edge-triggered), call ripc_receive() with timeout 0 until -EAGAIN: then
- * the descriptor reports the next message. The descriptor is an eventfd, made at the first call. It
- * belongs to the service: do not read or close it. While the application sleeps, the progress
- * thread serves the network; without that thread, ripc_context_fd() says when to call ripc_poll().
- * -EMFILE, -ENFILE, -ENOMEM: the descriptor cannot be made.
+ * Returns a descriptor for poll, epoll and event loops, readable while ripc_receive() has a message
+ * to deliver. With EPOLLET (edge-triggered), call ripc_receive() with timeout 0 until -EAGAIN: then
+ * the descriptor reports the next message. It is an eventfd, made at the first call, and belongs to
+ * the service: do not read or close it. While the application sleeps, the progress thread serves
+ * the network; without that thread, ripc_context_fd() says when to call ripc_poll().
+ *  -EMFILE, -ENFILE, -ENOMEM  the descriptor cannot be made
  */
 RIPC_API int ripc_service_fd(struct ripc_service *svc);
 
 /*
- * A descriptor of the whole context, readable (level-triggered) when ripc_poll() has something to
- * do, and sometimes for nothing. From this call on, without a way back, the progress thread only
+ * Returns a descriptor of the whole context, readable (level-triggered) when ripc_poll() has work
+ * to do, and sometimes for nothing. From this call on, without a way back, the progress thread only
  * runs timers, and the application must call ripc_poll() whenever the descriptor is readable: no
  * message is handed over between threads. With RIPC_NO_THREAD ripc_poll() is also due after
  * ripc_poll_timeout(). The descriptor belongs to the context: do not read or close it. An event
- * loop needs it beside the descriptors of services. Errors as of ripc_service_fd().
+ * loop needs it beside the descriptors of services. Errors as ripc_service_fd().
  */
 RIPC_API int ripc_context_fd(struct ripc_context *ctx);
 
-/* The well-known ID of a name: SipHash-2-4 of its bytes under the key 0; never 0. */
+/* Returns the well-known ID of a name: SipHash-2-4 of its bytes under the key 0; never 0. */
 RIPC_API uint64_t ripc_id_from_name(const char *name);
 
 /*
@@ -402,9 +404,9 @@ RIPC_API uint64_t ripc_id_from_name(const char *name);
 RIPC_API int ripc_resolve(struct ripc_context *ctx, uint64_t id, int timeout_ms);
 
 /*
- * As ripc_resolve(), but waits up to timeout_ms until a service has the ID. -ENOENT: none had it by
- * then. A service that is registered meanwhile is found within some 20 ms. Where its notice cannot
- * be heard (no multicast), it is found within 100 ms after a resolver source knows of it.
+ * Waits up to timeout_ms until a service has the ID. One that is registered meanwhile is found
+ * within some 20 ms. Where its notice cannot be heard (no multicast), it is found within 100 ms
+ * after a resolver source knows of it. -ENOENT: none had it by then. Errors as ripc_resolve().
  */
 RIPC_API int ripc_await(struct ripc_context *ctx, uint64_t id, int timeout_ms);
 
@@ -446,7 +448,7 @@ RIPC_API int ripc_buf_free(struct ripc_context *ctx, void *buf);
  *  -EFAULT  a page cannot be read (not mapped, PROT_NONE, behind the end of a file)
  */
 RIPC_API int ripc_buf_register(struct ripc_context *ctx, void *buf, size_t len);
-/* -ENOENT: was not registered. Must not be called while a send uses the memory. */
+/* Ends a registration; no send may use the memory any more. -ENOENT: was not registered. */
 RIPC_API int ripc_buf_unregister(struct ripc_context *ctx, void *buf);
 
 /*
@@ -516,7 +518,7 @@ RIPC_API int ripc_send_long(struct ripc_service *svc, uint64_t to, const struct 
  * Until then the items (not the array) must stay untouched. A negative return means that no
  * COMPLETION follows and nothing was sent. -EAGAIN: too much is in progress to that partner, or to
  * a member of that group (ripc/group.h); a NOTICE with cookie 0 and status 0 reports when to try
- * again. The 16,385th RIPC_AWAITED message that is in progress to one partner fails with -ENOMEM.
+ * again. The 16,385th RIPC_AWAITED message in progress to one partner fails with -ENOMEM.
  * With RIPC_GIVE each item must lie in a pool buffer (else -EINVAL), and one reference per item
  * moves to the library when the message ends DELIVERED or UNKNOWN. After NOT_DELIVERED the
  * references stay the caller's. If the service is closed before the application has received the
@@ -578,14 +580,14 @@ RIPC_API int ripc_cancel(struct ripc_service *svc, uint64_t cookie);
  * Items of a message that was sent with RIPC_GIVE may lie in the sender's memory (RIPC_IN_SENDER in
  * places). Only the sender can write there, but at any time. If you do not trust a partner, copy
  * such an item, then check and use the copy; or open the context with RIPC_COPY_GIVEN; or post
- * windows (for replies: supply return buffers), into which all items are copied. A NOTICE reports
- * by its status and cookie:
- *   0, cookie 0             a send that met -EAGAIN may be tried again
- *   0, cookie of a send     after -ECONNRESET: the send's buffers are the caller's again
- *   -EADDRINUSE             an older registration of the ID is alive, and keeps the ID. This
- *                           service is drained (ripc_service_drain()): it receives nothing new.
- *                           Messages that are being received have 500 ms, then -ESHUTDOWN is
- *                           returned. A service that is closed can be opened again at once
+ * windows (for replies: supply return buffers), into which all items are copied.
+ * A NOTICE reports by its status and cookie:
+ *   0, cookie 0          a send that met -EAGAIN may be tried again
+ *   0, cookie of a send  after -ECONNRESET: the send's buffers are the caller's again
+ *   -EADDRINUSE          an older registration of the ID is alive, and keeps the ID. This service
+ *                        is drained (ripc_service_drain()): it receives nothing new. Messages that
+ *                        are being received have 500 ms, then -ESHUTDOWN is returned. A service
+ *                        that is closed can be opened again at once
  *  -EAGAIN     nothing there, timeout 0     -ETIMEDOUT  nothing came in time
  *  -ESHUTDOWN  drained, nothing is left     -EINTR      ripc_wake(), or a signal; nothing is lost
  */
@@ -612,8 +614,8 @@ RIPC_API int ripc_receive_end(struct ripc_service *svc, uint64_t cookie, int tim
  * Ends one ripc_receive() or ripc_ping() that waits in svc with -EINTR. If no call waits, the next
  * one that may wait ends at once, even if there are messages. Each wake ends one call. ripc_wake()
  * takes no lock and keeps errno: any thread and any signal handler may call it, as long as
- * ripc_close() has not begun. Returns 0; -EINVAL: svc is NULL. The woken thread sees all
- * that the waking thread wrote before ripc_wake(). It ends no other calls.
+ * ripc_close() has not begun. The woken thread sees all that the waking thread wrote before
+ * ripc_wake(). It ends no other calls. -EINVAL: svc is NULL.
  * In a context with RIPC_INTERRUPTIBLE a signal that a thread handles while it waits in
  * ripc_receive(), ripc_receive_end(), ripc_ping(), ripc_resolve(), ripc_await(), ripc_list(),
  * ripc_lister_next() or ripc_service_drain() ends that call, too, also with SA_RESTART. No signal
@@ -651,7 +653,7 @@ RIPC_API int ripc_ping(struct ripc_service *svc, uint64_t to, int timeout_ms, ui
  * whose size the caller has set. The context keeps the last 64 messages, of all levels. Earlier
  * ones are lost, and the next message has their number. The log callback and RIPC_LOG get each
  * message, too, and only they get those of an ripc_open() that fails. Does not block.
- *  -EAGAIN  no message is left     -EINVAL, -E2BIG  the size is wrong
+ *  -EAGAIN  no message is left     -EINVAL, -E2BIG  size is too small, or more than 4,096
  */
 RIPC_API int ripc_log_next(struct ripc_context *ctx, struct ripc_log_message *message);
 
@@ -661,7 +663,7 @@ RIPC_API int ripc_stats_get(struct ripc_context *ctx, struct ripc_stats *stats);
 /*
  * Reports which services hold memory of the context's pool: memory that was sent with RIPC_GIVE,
  * that the receiver reads where it is, and that is in use until the receiver frees it. Calls found
- * once for each such service, the one that holds most first (see Callbacks above). The sum is
+ * once for each such service, the one that holds most first (see the conventions). The sum is
  * ripc_stats.given_held_bytes. Does not block. Returns how many services there are.
  *  -ENOMEM  no memory for the list
  */
@@ -670,25 +672,24 @@ RIPC_API int ripc_holders(struct ripc_context *ctx,
 
 /*
  * Reports for each backend and resolver source whether it can run under this configuration
- * (NULL: defaults): calls report once for each (see Callbacks above). Opens nothing.
+ * (NULL: defaults): calls report once for each (see the conventions). Opens nothing.
  *  -EINVAL  ripc_open() would fail with -EINVAL; the log or a reported detail says why
  */
 RIPC_API int ripc_probe(const struct ripc_config *cfg,
 		int (*report)(void *arg, const struct ripc_finding *finding), void *arg);
 
-/* A sentence that explains a negative errno as this library uses it. Static; do not free. */
+/* Returns a static sentence that explains a negative errno as this library uses it. */
 RIPC_API const char *ripc_strerror(int error);
 
 /*
- * The name of an errno, negative or positive: "ENOENT". Static; do not free. If a code has two
- * names, it is the first in errno.h: EAGAIN, EDEADLK, EOPNOTSUPP. 0: "0"; NULL: no such code.
+ * Returns the static name of an errno, negative or positive: "ENOENT". If a code has two names, it
+ * is the first in errno.h: EAGAIN, EDEADLK, EOPNOTSUPP. 0 has the name "0"; NULL: no such code.
  */
 RIPC_API const char *ripc_errname(int error);
 
 /*
- * The version of the library that runs: major << 16 | minor << 8 | patch. RIPC_VERSION_MAJOR,
- * RIPC_VERSION_MINOR and RIPC_VERSION_PATCH are that of the headers, with which the program was
- * compiled.
+ * Returns the version of the library that runs: major << 16 | minor << 8 | patch. The version of
+ * the headers, with which the program was compiled, is that in RIPC_VERSION_MAJOR and the others.
  */
 RIPC_API uint32_t ripc_version(void);
 

@@ -16,11 +16,11 @@
  */
 struct ripc_stats {
 	size_t size; /* sizeof(struct ripc_stats), set by the caller */
-	uint64_t short_sent, short_sent_bytes;
-	uint64_t short_received, short_received_bytes;
-	uint64_t long_sent, long_sent_bytes;         /* outcome DELIVERED */
-	uint64_t long_received, long_received_bytes;
-	uint64_t long_not_delivered, long_unknown;   /* outcomes of our own sends */
+	uint64_t short_sent, short_sent_bytes;         /* passed to the network */
+	uint64_t short_received, short_received_bytes; /* put into a service's queue */
+	uint64_t long_sent, long_sent_bytes;           /* outcome DELIVERED */
+	uint64_t long_received, long_received_bytes;   /* put into a service's queue */
+	uint64_t long_not_delivered, long_unknown;     /* outcomes of our own sends */
 	uint64_t datagrams_sent, datagrams_received;
 	/* packets and messages that were received and dropped */
 	uint64_t drop_malformed;   /* too short, bad lengths, unknown type */
@@ -40,7 +40,10 @@ struct ripc_stats {
 	uint64_t drop_send_full;       /* the network took no more */
 	uint64_t drop_send_unresolved; /* held for a partner that was not found in time */
 	/* events of the reliable protocol */
-	uint64_t data_resent_bytes, pull_requests, announcements_repeated, hellos, retries;
+	uint64_t data_resent_bytes;      /* of long messages, sent again */
+	uint64_t pull_requests;          /* requests of the receiver for data */
+	uint64_t announcements_repeated; /* sent again because no response arrived */
+	uint64_t hellos, retries;        /* first contacts; repeated with a new address token */
 	uint64_t messages_refused, messages_abandoned; /* by this context as the receiver */
 	uint64_t offload_fallbacks;       /* segmentation offload failed and is used no more */
 	uint64_t datagram_size_fallbacks; /* large datagrams vanished; smaller ones are used */
@@ -49,10 +52,14 @@ struct ripc_stats {
 	uint64_t pool_bytes, pool_limit_bytes, pool_used_bytes; /* now: taken, limit, in use */
 	uint64_t partners, partner_bytes;   /* now: known partners, and their memory; not counted:
 	                                       long messages in progress, the resolver's records of
-	                                       services, and what malloc() adds */
-	uint64_t services;                  /* now */
+	                                       services (100 to 250 bytes each), and the overhead
+	                                       of malloc() */
+	uint64_t services;                  /* now: registered */
 	/* the resolver */
-	uint64_t queries_sent, queries_answered, responses_received, resolver_dropped;
+	uint64_t queries_sent;       /* for services, by this context */
+	uint64_t queries_answered;   /* of other contexts */
+	uint64_t responses_received; /* to the queries of this context */
+	uint64_t resolver_dropped;   /* datagrams that were malformed, altered or above a limit */
 	/* long messages */
 	uint64_t granted_bytes; /* now: requested from the senders and not yet arrived */
 	uint64_t path_changes;  /* changes of a remote context's route to another backend */
@@ -62,20 +69,21 @@ struct ripc_stats {
 	uint64_t mapped_bytes;      /* received, in the senders' memory; or back in our pool */
 	uint64_t mapped_held_bytes; /* now: of mapped_bytes, not freed yet */
 	uint64_t given_held_bytes;  /* now: given, also given on, and in use because receivers
-	                               have not freed them yet */
+	                               have not freed them yet; ripc_holders() names them */
 	/* replies that native writes put into return buffers */
 	uint64_t written_bytes; /* sent, also by attempts that were given up */
 	uint64_t writes_failed; /* attempts that were given up: the replies went another way */
 	uint64_t landed_bytes;  /* received */
 	/* calls (ripc/call.h) */
-	uint64_t calls_open;    /* now */
-	uint64_t calls_replied, calls_failed;    /* ended with a reply; ended without one */
+	uint64_t calls_open;    /* now: without a reply yet */
+	uint64_t calls_replied, calls_failed;    /* ended with a reply, or ripc_reply_error();
+	                                            ended without one */
 	uint64_t calls_repeated, calls_refused;  /* requests sent again; refused with -EAGAIN */
 	uint64_t replies_late;  /* received for a call that had ended, and dropped */
 	/* groups (ripc/group.h) */
 	uint64_t drop_no_member; /* short messages to a group that the service has left, or that the
 	                            sender may not send to: received and dropped */
-	uint64_t many_sent; /* datagrams that went to many members of a group at once */
+	uint64_t many_sent; /* multicast datagrams to members of a group */
 };
 
 #endif
