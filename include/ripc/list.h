@@ -48,9 +48,10 @@ RIPC_API int ripc_lister_open(struct ripc_context *ctx, struct ripc_lister **lis
 
 /*
  * Fills list with services that were found and that no earlier call has returned, max at most (1 to
- * INT32_MAX). Returns how many. If there are none, waits up to timeout_ms for the first. entry_size
- * is sizeof(*list), so that the struct can grow: fields that the library does not know become 0.
- * The call may be repeated as often as needed: nothing that is found between two calls is lost.
+ * INT32_MAX). Returns how many entries were filled. If there are none, waits up to timeout_ms for
+ * the first. entry_size is sizeof(*list), so that the struct can grow: fields that the library does
+ * not know become 0. The call may be repeated as often as needed: nothing that is found between two
+ * calls is lost.
  *  -EAGAIN     none, timeout 0     -ETIMEDOUT  none was found in time
  *  -EINTR      a signal (RIPC_INTERRUPTIBLE)
  *  -ENOMEM     some services that were found had no room; the next call may return others

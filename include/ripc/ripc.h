@@ -448,7 +448,7 @@ RIPC_API int ripc_buf_free(struct ripc_context *ctx, void *buf);
  *  -EFAULT  a page cannot be read (not mapped, PROT_NONE, behind the end of a file)
  */
 RIPC_API int ripc_buf_register(struct ripc_context *ctx, void *buf, size_t len);
-/* Ends a registration; no send may use the memory any more. -ENOENT: was not registered. */
+/* Ends a registration. No send may be using the memory. -ENOENT: was not registered. */
 RIPC_API int ripc_buf_unregister(struct ripc_context *ctx, void *buf);
 
 /*

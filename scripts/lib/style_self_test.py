@@ -157,7 +157,7 @@ FAULTS = [
     ('check_words', 'NEWS.md', 'Calls end.\n\nWho is late waits.\n', 'NEWS.md:3: begins with "Who is late'),
     ('check_words', 'docs/a.md', 'Calls end. What is left\nis freed.\n', 'docs/a.md:1: begins'),
     ('check_words', 'docs/a.md', '| a | b |\n| --- | --- |\n| it | Of two, one. |\n', 'docs/a.md:3: begins'),
-    ('check_words', 'docs/man/a.3', '.SH NOTES\n.I Whoever\nis late waits.\n', 'a.3:2: begins with "Whoever'),
+    ('check_words', 'docs/man/a.7', '.SH NOTES\n.I Whoever\nis late waits.\n', 'a.7:2: begins with "Whoever'),
     ('check_words', 'src/util/f.c', HEAD + '/* What a call needs. */\n', 'f.c:3: begins with "What a call'),
     ('check_words', 'src/util/f.c', HEAD + 'int a; /* it is used by b() */\n', 'begins with "it is used'),
     ('check_words', 'src/util/f.c', HEAD + '/*\n * Ends it. That the\n * end is seen, is shown.\n */\n', 'That the end'),
@@ -175,7 +175,7 @@ FAULTS = [
 PLAIN = {
     'docs/plain.md': '# What it does\n\nTo build it, run `ninja`. What if it fails? Of course, it runs.\n'
                      '```\nWho is late\n```\n',
-    'docs/man/plain.3': '.SH NAME\nplain \\- to wait\n.PP\nThis function waits.\n',
+    'docs/man/plain.7': '.SH NAME\nplain \\- to wait\n.PP\nThis function waits.\n',
     'src/util/plain.c': HEAD + '/* Is it open? To be freed by the caller. */\n/* One thread sends. */\n'
                         '/* All reads are counted. Both ends are open. It is shown. */\n'
                         'int n; /* what to do next */\nchar *a = "Who?", *b = "no such ID: it ended";\n',

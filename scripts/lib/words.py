@@ -205,9 +205,9 @@ def place_of(kind, path):
 
 def reader_of(path, text, is_script):
     """The function that takes the texts out of a file, or None."""
-    if path.startswith('docs/man/'):
+    if re.match(r'docs/man/.*\.\d$', path):
         return man_texts
-    if path.endswith('.md'):
+    if path.endswith('.md') or path.startswith('docs/man/notes/'):
         return document_texts
     if path.endswith(('.c', '.h')):
         return c_texts

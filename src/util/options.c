@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reading options by the lists of the parts that declare them. docs/man/ripc_open.3 describes
+ * Reading options by the lists of the parts that declare them. docs/man/ripc_options.7 describes
  * each option, which tests/abi/manpages.py checks.
  */
 #include "options.h"

@@ -18,7 +18,8 @@ EXPECTED = ['include/ripc/ripc.h', 'include/ripc/call.h', 'include/ripc/group.h'
             'include/ripc/list.h', 'include/ripc/stats.h',
             'lib*/**/pkgconfig/libripc.pc', 'bin/ripc', 'bin/ripc-bench',
             'share/man/man1/ripc.1*', 'share/man/man3/ripc_open.3*',
-            'share/man/man7/ripc.7*']
+            'share/man/man3/ripc_close.3*', 'share/man/man7/ripc.7*',
+            'share/man/man7/ripc_conventions.7*']
 
 
 def run(*command, **more):

@@ -10,8 +10,8 @@ import subprocess
 import sys
 import tempfile
 
-SOURCES = ['include', 'src', 'tools', 'examples', 'bench', 'docs', 'tests', 'meson.build',
-           'meson_options.txt']
+SOURCES = ['include', 'src', 'tools', 'examples', 'bench', 'docs', 'scripts', 'tests',
+           'meson.build', 'meson_options.txt']
 
 
 def main():
