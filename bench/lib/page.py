@@ -20,7 +20,7 @@ measures all of this on your machine and writes `build/benchmarks/benchmarks.md`
 pictures and tables. `bench/report --only NAME --backends BACKEND` repeats one measurement.
 
 Lines are medians. Grey lines are figures that others published and measured on their hardware: they
-show what is usual, not who is faster. These figures are in `bench/published_*.csv`.
+show what is usual, not who is faster. These figures are in `bench/data/published_*.csv`.
 
 """
 FRONT = """[data.jsonl]({folder}data.jsonl) has the data of the pictures on this page, with the 95 % interval
@@ -54,10 +54,10 @@ The following commands measure the same over RDMA and EFA devices made of softwa
 them runs in an emulated machine, where only ratios mean anything and drawing takes too long:
 
     mkdir -p build/benchmarks
-    tests/hw/guest --timeout 7200 --memory 4096 --out build/benchmarks \\
+    tests/system/hw/guest --timeout 7200 --memory 4096 --out build/benchmarks \\
         env RIPC_OPTIONS=verbs.device=rxe0,rdmacm.device=siw0 \\
         bench/report --build build/report --backends verbs,rdmacm --few --measure
-    tests/softefa/run --build build --shuffle 0 \\
+    tests/support/softefa/run --build build --shuffle 0 \\
         bench/report --build build/report --backends ofi --measure
     bench/report --draw
 
@@ -78,7 +78,7 @@ def files_depth(size):
 
 
 def files_line(said, size, rounds):
-    """As ripc-bench would say it; bench/files has rates, their ratio is that of times reversed."""
+    """As ripc-bench would say it; bench/compare/files has rates: the ratio of times reversed."""
     def of_peer(rate):
         return {'median': 1e3 / rate, 'p99': 1e3 / rate}
     return {

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Other people's figures, measured on their hardware, from bench/published_*.csv: curves to draw in
-grey beside ours, where the quantity is the same.
+Other people's figures, measured on their hardware, from bench/data/published_*.csv: curves to draw
+in grey beside ours, where the quantity is the same.
 """
 import csv
 import os
@@ -17,7 +17,7 @@ Curve = namedtuple('Curve', 'name x y')
 
 
 def rows(name):
-    with open(os.path.join(HERE, f'published_{name}.csv'), encoding='utf-8') as stream:
+    with open(os.path.join(HERE, f'data/published_{name}.csv'), encoding='utf-8') as stream:
         return list(csv.DictReader(line for line in stream if not line.startswith('#')))
 
 

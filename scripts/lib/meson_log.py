@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """
 Counts what a test run did, from Meson's own log and from what the programs say of their cases:
-Check's and unittest's summaries, and the lines of tests/net/netlab.py.
+Check's and unittest's summaries, and the lines of tests/system/net/netlab.py.
 """
 import json
 import re

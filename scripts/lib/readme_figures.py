@@ -16,7 +16,7 @@ BEGIN = '<!-- scripts/figures --readme writes from here -->\n'
 END = '<!-- to here -->\n'
 PEERS = {'unix': 'Unix datagrams', 'tcp': 'TCP', 'udp': 'UDP', 'memcpy': 'one copy in a process',
          'shm': 'a bare ring in shared memory'}
-LOCAL_PEERS = ('Unix', 'ipc')  # peers of shared memory in bench/call_rates
+LOCAL_PEERS = ('Unix', 'ipc')  # peers of shared memory in bench/compare/call_rates
 
 # gain: more than 1 where libripc is faster; low and high: its interval.
 Peer = namedtuple('Peer', 'name value gain low high')
@@ -89,7 +89,7 @@ def bench_rows(title, text):
 
 
 def file_rows(title, text):
-    """Rows of the output of bench/files, one for each depth."""
+    """Rows of the output of bench/compare/files, one for each depth."""
     return [Row(f'{title}, {depth} at once', f'{int(ours):,} /s',
                 [Peer('TCP', f'{int(theirs):,} /s', float(ratio), float(low), float(high))])
             for depth, ours, theirs, ratio, low, high in re.findall(
@@ -110,7 +110,7 @@ def rate_peers(ours, rates, reference, local):
 
 
 def rate_rows(title, text):
-    """Rows of the output of bench/call_rates: by backend, kind of call, and requests under way."""
+    """Rows of the output of bench/compare/call_rates: by backend, kind of call, and requests under way."""
     for clients, underway, reference, part in re.findall(
             r'^(\d+) clients, (\d+) under way each:.*; times (.*)\n((?:  .*\n)+)', text, re.M):
         rates = {name: [number(rate) for rate in found] for name, *found in re.findall(

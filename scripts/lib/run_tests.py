@@ -287,7 +287,7 @@ def step_memcheck(options):
 
 
 def step_speed(_):
-    """Instructions of a message beside those of bench/baseline.json; no times."""
+    """Instructions of a message beside those of bench/data/baseline.json; no times."""
     if not shutil.which('valgrind'):
         return Tally(skipped=[('instructions of a message', 'there is no valgrind')])
     return program('instructions', ['bench/check', '--build', build('gcc'), '--instructions'])
@@ -299,10 +299,10 @@ def step_wheel(_):
 
 
 def step_hw(options):
-    """Soft RDMA devices in a guest kernel: the lab itself, and what the lists in tests/hw say."""
+    """Soft RDMA devices in a guest kernel: the lab itself, and what the lists in tests/system/hw say."""
     if not options.all and 'hw' not in options.step:
         return Tally(skipped=[('soft RDMA', 'only with --all')])
-    return program('soft RDMA', ['tests/hw/run', build('gcc')])
+    return program('soft RDMA', ['tests/system/hw/run', build('gcc')])
 
 
 def step_foreign(options):

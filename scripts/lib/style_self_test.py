@@ -36,7 +36,7 @@ ratio: ripc / peer, less than 1: ripc is faster; low, high: its 95 % interval
 
 ## Files
 
-`bench/files`
+`bench/compare/files`
 
 ```
 100 files of 4096 bytes, files/s; 9 runs each, in turns; ratio ripc / tcp, more than 1: ripc is faster
@@ -47,7 +47,7 @@ depth        ripc         tcp    ratio    least     most  path
 
 ## Requests
 
-`bench/call_rates`
+`bench/compare/call_rates`
 
 ```
 
@@ -146,7 +146,7 @@ FAULTS = [
     ('check_manners', 'src/core/wire/f.c', HEAD + body('\tprintf("%d", 1);\n', 1), 'printf('),
     ('check_manners', 'src/core/wire/f.c', HEAD + body('\tn = sendto(a);\n', 1), 'sendto('),
     ('check_named_tests', 'docs/guarantees.md', 'By `one__never_written`.\n', 'there is no test'),
-    ('check_named_tests', 'docs/guarantees.md', 'By `tests/net/test_a.py:b`.\n', 'there is no test'),
+    ('check_named_tests', 'docs/guarantees.md', 'By `tests/system/net/test_a.py:b`.\n', 'there is no test'),
     ('check_readme', 'README.md', README.replace('1.50x', '1.49x'), 'not the figures'),
     ('check_readme', 'README.md', README + '\n' * 200, '211 lines'),
     ('check_readme', 'README.md', TABLE, 'lacks the two marks'),

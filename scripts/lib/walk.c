@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Prints each call of an instrumented function while the program is in measured(), once that has
- * ended: the caller's address and the function's. Linked with bench/shorts and bench/longs by
- * scripts/walk.
+ * ended: the caller's address and the function's. Linked with bench/micro/shorts and
+ * bench/micro/longs by scripts/walk.
  */
 #include <stdbool.h>
 #include <stdio.h>

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Calls by the rdmacm backend on the library of tests/fake, whose rules they must not break. */
-#include "../fake/iwarp.h"
+/*
+ * Calls by the rdmacm backend on the library of tests/support/fake, whose rules they must not
+ * break.
+ */
+#include "../support/fake/iwarp.h"
 #include "../unit/call_pair.h"
 
 static void device_check(void)

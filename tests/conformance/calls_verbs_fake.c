@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Calls by the verbs backend on the library of tests/fake, whose rules they must not break. */
-#include "../fake/verbs.h"
+/*
+ * Calls by the verbs backend on the library of tests/support/fake, whose rules they must not break.
+ */
+#include "../support/fake/verbs.h"
 #include "../unit/call_pair.h"
 
 static void device_check(void)

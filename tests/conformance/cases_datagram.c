@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../util/kernel.h"
+#include "../support/util/kernel.h"
 #include "cases.h"
 #include "side.h"
 

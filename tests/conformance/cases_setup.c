@@ -5,7 +5,7 @@
 #include <poll.h>
 #include <string.h>
 
-#include "../util/process.h"
+#include "../support/util/process.h"
 #include "cases.h"
 #include "side.h"
 

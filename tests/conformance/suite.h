@@ -42,7 +42,7 @@ struct conformance {
 	 * check).
 	 */
 	bool writers_read;
-	/* A feature that the kernel lacks, in words; NULL: none (tests/util/kernel.h). */
+	/* A feature that the kernel lacks, in words; NULL: none (tests/support/util/kernel.h). */
 	const char *lacks_mtu, *lacks_overflows;
 };
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The rdmacm backend against the contract, on the libraries of tests/fake: it must break no rule of
- * the device and leave nothing behind. With its default, with few buffers and connections, and with
- * datagrams over UDP.
+ * The rdmacm backend against the contract, on the libraries of tests/support/fake: it must break no
+ * rule of the device and leave nothing behind. With its default, with few buffers and connections,
+ * and with datagrams over UDP.
  */
 #include <check.h>
 
-#include "../fake/iwarp.h"
+#include "../support/fake/iwarp.h"
 #include "suite.h"
 
 static void *open_world(void)

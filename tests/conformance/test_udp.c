@@ -15,7 +15,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "../util/kernel.h"
+#include "../support/util/kernel.h"
 #include "suite.h"
 
 #define SKIPPED 77

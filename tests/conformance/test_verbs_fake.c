@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The verbs backend against the contract, on the library of tests/fake: it must break no rule of
- * the device and leave nothing behind. As RoCE over IPv4 and IPv6, and as InfiniBand without inline
- * data.
+ * The verbs backend against the contract, on the library of tests/support/fake: it must break no
+ * rule of the device and leave nothing behind. As RoCE over IPv4 and IPv6, and as InfiniBand
+ * without inline data.
  */
 #include <check.h>
 #include <string.h>
 
-#include "../fake/verbs.h"
+#include "../support/fake/verbs.h"
 #include "suite.h"
 
 enum network { ROCE_V4, ROCE_V6, INFINIBAND };

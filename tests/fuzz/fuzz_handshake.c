@@ -10,7 +10,7 @@
  */
 #include <string.h>
 
-#include "../util/key_end.h"
+#include "../support/util/key_end.h"
 #include "core/base/base.h"
 #include "input.h"
 #include "keys.h"

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../util/key_end.h"
+#include "../support/util/key_end.h"
 #include "core/keys/dir.h"
 #include "input.h"
 #include "keys.h"

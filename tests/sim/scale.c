@@ -16,7 +16,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "../util/heap.h"
+#include "../support/util/heap.h"
 #include "core/net/backend.h"
 #include "core/resolve/resolver.h"
 #include "core/wire/record.h"

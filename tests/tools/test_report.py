@@ -83,19 +83,19 @@ class Report(unittest.TestCase):
         done = self.report('--only', 'files', '--backends', 'udp', '--measure', LAB_SHARED='/run')
         self.assertEqual(done.returncode, 0, done.stdout)
         command = self.kept()['udp-files']['command']
-        self.assertRegex(command, '^tests/hw/guest .*--out build/benchmarks .*bench/report '
+        self.assertRegex(command, '^tests/system/hw/guest .*--out build/benchmarks .*bench/report '
                          '--only files --backends udp .*--measure --build build/report$')
 
     def test_commands_on_soft_devices(self):
         """The pages tell the settings of the devices, and nothing of where this was built."""
         softefa = {'LD_PRELOAD': '/nowhere/libsoftefa.so', 'SOFTEFA_SHUFFLE': '0'}
         for name, command, environment in (
-                ('raw', 'tests/softefa/run --shuffle 0 build/report/bench/ripc-bench latency ',
-                 softefa),
-                ('raw', 'tests/hw/guest --memory 4096 build/report/bench/ripc-bench latency ',
-                 {'LAB_SHARED': '/run'}),
-                ('files', 'tests/softefa/run --shuffle 0 bench/report --only files --backends '
-                 'none --quick --measure --build build/report', softefa)):
+                ('raw', 'tests/support/softefa/run --shuffle 0 build/report/bench/ripc-bench '
+                 'latency ', softefa),
+                ('raw', 'tests/system/hw/guest --memory 4096 build/report/bench/ripc-bench '
+                 'latency ', {'LAB_SHARED': '/run'}),
+                ('files', 'tests/support/softefa/run --shuffle 0 bench/report --only files '
+                 '--backends none --quick --measure --build build/report', softefa)):
             # There is no such backend: what fails is recorded, too.
             self.report('--only', name, '--backends', 'none', '--measure', **environment)
             self.assertTrue(self.kept()[f'none-{name}']['command'].startswith(command))

@@ -16,8 +16,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../util/clock.h"
-#include "../util/process.h"
+#include "../support/util/clock.h"
+#include "../support/util/process.h"
 #include "ripc/ripc.h"
 #include "suite.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Golden datagrams with keys, in hex, made by tests/interop/golden_sealed.py from the text of
- * docs/protocol.md.
+ * Golden datagrams with keys, in hex, made by tests/system/interop/golden_sealed.py from the text
+ * of docs/protocol.md.
  */
 #ifndef GOLDEN_SEALED_H
 #define GOLDEN_SEALED_H

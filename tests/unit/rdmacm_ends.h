@@ -8,7 +8,7 @@
 #include <poll.h>
 #include <string.h>
 
-#include "../fake/iwarp.h"
+#include "../support/fake/iwarp.h"
 #include "backends/rdmacm/internal.h"
 #include "virtual_clock.h"
 

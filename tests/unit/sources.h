@@ -23,7 +23,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../util/process.h"
+#include "../support/util/process.h"
 #include "core/net/backend.h"
 #include "core/wire/wire.h"
 #include "suite.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Ends of the verbs backend on a libibverbs of our own (tests/fake), for its unit tests. */
+/* Ends of the verbs backend on a libibverbs of our own (tests/support/fake), for its unit tests. */
 #ifndef VERBS_ENDS_H
 #define VERBS_ENDS_H
 
@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../fake/verbs.h"
+#include "../support/fake/verbs.h"
 #include "backends/verbs/internal.h"
 #include "virtual_clock.h"
 

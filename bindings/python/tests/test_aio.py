@@ -11,7 +11,7 @@ import ripc
 from ripc import aio
 
 CLIENTS = 200 if 'RIPC_TEST_SANITIZED' in os.environ else 1000
-BENCH = os.path.join(os.path.dirname(os.path.abspath(__file__)), '../../../bench/python_clients')
+BENCH = os.path.join(os.path.dirname(os.path.abspath(__file__)), '../../../bench/compare/python_clients')
 
 
 def more_descriptors():

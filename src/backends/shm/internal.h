@@ -111,8 +111,8 @@ int ripc__shm_ring_take(struct shm_ring_in *ring, uint8_t *bytes);
 /* ---- point ------------------------------------------------------------------------------- */
 
 /*
- * Named points at which a test kills or stops a process (tests/faults/points.c). In the library
- * they are nothing; the test compiles these files once more, with RIPC_POINTS.
+ * Named points at which a test kills or stops a process (tests/system/faults/points.c). In the
+ * library they are nothing; the test compiles these files once more, with RIPC_POINTS.
  */
 
 #ifdef RIPC_POINTS

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "../../../bench/bench.h"
+#include "../../../bench/ripc-bench/bench.h"
 #include "suite.h"
 
 #define SIZE 100

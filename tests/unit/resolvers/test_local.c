@@ -8,8 +8,8 @@
 #include <sys/wait.h>
 
 #include "core/wire/record.h"
-#include "../../util/clock.h"
-#include "../../util/kernel.h"
+#include "../../support/util/clock.h"
+#include "../../support/util/kernel.h"
 #include "sources.h"
 
 #define MOMENT_MS 40 /* largest age of a reading */

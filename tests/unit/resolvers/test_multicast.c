@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The multicast resolver source: the group, the shared port, interfaces, and its words. */
 #include "core/wire/record.h"
-#include "../../util/kernel.h"
+#include "../../support/util/kernel.h"
 #include "sources.h"
 
 #define STRANGE  30u

@@ -3,7 +3,7 @@
  * The resolver sources while the kernel refuses: every system call that they make fails once,
  * one after the other; then what certain failures mean for the multicast and the static source.
  */
-#include "../../util/kernel.h"
+#include "../../support/util/kernel.h"
 #include "core/wire/record.h"
 #include "source_calls.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Entries of libfabric's address vector, by its own EFA provider on the device made of software
- * (tests/softefa), which has two queue pairs here: who comes after another has the same one.
+ * (tests/support/softefa), which has two queue pairs here: who comes after another has the same
+ * one.
  */
 #include "ofi_world.h"
 #include "suite.h"

@@ -2,7 +2,7 @@
 /*
  * Partners on the same host, over EFA: the device reaches them, though libfabric is told to use its
  * shm for such, and the death of one is an error and no more. By libfabric's own EFA provider on a
- * device made of software (tests/softefa), which counts what it sends.
+ * device made of software (tests/support/softefa), which counts what it sends.
  */
 #include <arpa/inet.h>
 #include <sys/mman.h>

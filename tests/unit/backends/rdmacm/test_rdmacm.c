@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connections of the rdmacm backend on libraries of our own (tests/fake): what fails on the way to
- * one, what partners may say that is wrong, both asking at once, and more partners than
+ * Connections of the rdmacm backend on libraries of our own (tests/support/fake): what fails on the
+ * way to one, what partners may say that is wrong, both asking at once, and more partners than
  * connections.
  */
 #include <check.h>

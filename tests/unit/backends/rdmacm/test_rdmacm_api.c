@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The whole library over the rdmacm backend, on libraries of our own (tests/fake): long messages,
- * answers that are written, and what becomes of them when the device does not do as it says.
+ * The whole library over the rdmacm backend, on libraries of our own (tests/support/fake): long
+ * messages, answers that are written, and what becomes of them when the device does not do as it
+ * says.
  */
 #include <errno.h>
 #include <signal.h>
 
-#include "../../../fake/iwarp.h"
+#include "../../../support/fake/iwarp.h"
 #include "parties.h"
 #include "suite.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory and reads of the rdmacm backend on libraries of our own (tests/fake): reads that fail,
- * and memory that is taken back while it may be read.
+ * Memory and reads of the rdmacm backend on libraries of our own (tests/support/fake): reads that
+ * fail, and memory that is taken back while it may be read.
  */
 #include <check.h>
 #include <errno.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ends of the rdmacm backend whose datagrams go over UDP, on libraries of our own (tests/fake):
- * which numbers they take, whom they do not speak to, and when they have a connection.
+ * Ends of the rdmacm backend whose datagrams go over UDP, on libraries of our own
+ * (tests/support/fake): which numbers they take, whom they do not speak to, and when they have a
+ * connection.
  */
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -11,7 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "../../../fake/iwarp_world.h"
+#include "../../../support/fake/iwarp_world.h"
 #include "rdmacm_memory.h"
 #include "suite.h"
 
@@ -267,7 +268,7 @@ START_TEST(connection__is_not_made_for_a_wrong_key)
 }
 END_TEST
 
-/* ---- the libraries of tests/fake --------------------------------------------------------- */
+/* ---- the libraries of tests/support/fake ------------------------------------------------- */
 
 /* As a helper thread does whose port closes: only a call that may block heeds that. */
 static void *signal_under_the_lock(void *fd)

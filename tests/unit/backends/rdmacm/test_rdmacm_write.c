@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Writes of the rdmacm backend on libraries of our own (tests/fake), and memory that is taken back
- * while what was written is still being placed.
+ * Writes of the rdmacm backend on libraries of our own (tests/support/fake), and memory that is
+ * taken back while what was written is still being placed.
  */
 #include <check.h>
 #include <errno.h>

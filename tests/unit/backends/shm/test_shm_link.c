@@ -4,7 +4,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "../../../util/process.h"
+#include "../../../support/util/process.h"
 #include "shm_sides.h"
 
 /* Without memory for rings datagrams go over the socket. */

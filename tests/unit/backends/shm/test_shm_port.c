@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../../../util/process.h"
+#include "../../../support/util/process.h"
 #include "shm_sides.h"
 
 static void expect_refused(const struct ripc__host *host)

@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "../../../util/process.h"
+#include "../../../support/util/process.h"
 #include "backends/shm/internal.h"
 #include "suite.h"
 

@@ -6,7 +6,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#include "../../../util/kernel.h"
+#include "../../../support/util/kernel.h"
 #include "udp_pair.h"
 
 /* These calls are wrapped (see meson.build): a kernel without IPv6, or one that opens nothing. */

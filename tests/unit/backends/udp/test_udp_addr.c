@@ -11,7 +11,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "../../../util/kernel.h"
+#include "../../../support/util/kernel.h"
 #include "udp_pair.h"
 
 static void parse_host(const char *text, uint8_t host[16])

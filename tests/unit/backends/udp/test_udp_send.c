@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <netinet/udp.h>
 
-#include "../../../util/kernel.h"
+#include "../../../support/util/kernel.h"
 #include "udp_pair.h"
 
 /* Which calls fail, and how: sendmsg and sendto are wrapped (see meson.build). */

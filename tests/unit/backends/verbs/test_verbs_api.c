@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../../../fake/verbs.h"
+#include "../../../support/fake/verbs.h"
 #include "parties.h"
 #include "suite.h"
 

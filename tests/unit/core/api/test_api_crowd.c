@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <sys/wait.h>
 
-#include "../../../util/heap.h"
+#include "../../../support/util/heap.h"
 #include "api.h"
 
 #define MANY       1000

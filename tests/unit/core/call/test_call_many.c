@@ -3,7 +3,7 @@
  * Many calls between two contexts, out of order and called off, by each network
  * (tests/conformance), with questions that may be carried out once, and more often.
  */
-#include "../../../util/heap.h"
+#include "../../../support/util/heap.h"
 #include "call_pair.h"
 
 #define KEPT_BYTES 512u /* of the pool, for a question at most */

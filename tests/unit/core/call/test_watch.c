@@ -2,7 +2,7 @@
 /* Watching: what is told when a holder comes, goes, dies, or is replaced, by each network. */
 #include <sys/wait.h>
 
-#include "../../../util/heap.h"
+#include "../../../support/util/heap.h"
 #include "api.h"
 #include "ripc/call.h"
 

@@ -8,8 +8,8 @@
  */
 #include <time.h>
 
-#include "../../../util/heap.h"
-#include "../../../util/key_end.h"
+#include "../../../support/util/heap.h"
+#include "../../../support/util/key_end.h"
 #include "core/base/base.h"
 
 #define PARTS   20u

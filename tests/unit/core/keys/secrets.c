@@ -15,7 +15,7 @@
 #include <pthread.h>
 #include <sys/wait.h>
 
-#include "../../../util/key_end.h"
+#include "../../../support/util/key_end.h"
 #include "core/base/base.h"
 #include "ripc/keys.h"
 #ifdef HAS_MEMCHECK

@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "../../../util/key_end.h"
+#include "../../../support/util/key_end.h"
 #include "core/net/backend.h"
 #include "suite.h"
 

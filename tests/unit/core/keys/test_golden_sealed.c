@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Golden datagrams (golden_sealed.h), which tests/interop/golden_sealed.py has made from the text
- * of docs/protocol.md: the library makes the same bytes from the same keys, and opens them.
+ * Golden datagrams (golden_sealed.h), which tests/system/interop/golden_sealed.py has made from the
+ * text of docs/protocol.md: the library makes the same bytes from the same keys, and opens them.
  */
 #include <string.h>
 
-#include "../../../util/key_end.h"
+#include "../../../support/util/key_end.h"
 #include "core/base/base.h"
 #include "golden_sealed.h"
 #include "hex.h"

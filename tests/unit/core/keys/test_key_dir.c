@@ -16,8 +16,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../../../util/kernel.h"
-#include "../../../util/process.h"
+#include "../../../support/util/kernel.h"
+#include "../../../support/util/process.h"
 #include "core/keys/dir.h"
 #include "ripc/keys.h"
 #include "suite.h"

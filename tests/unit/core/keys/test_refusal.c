@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "../../../util/key_end.h"
+#include "../../../support/util/key_end.h"
 #include "core/keys/internal.h"
 #include "core/partner/partner.h"
 #include "core/wire/wire.h"

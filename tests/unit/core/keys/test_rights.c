@@ -7,7 +7,7 @@
  *
  * usage: PROGRAM NETWORK      (udp, shm, seqpacket)
  */
-#include "../seqpacket/seqpacket.h"
+#include "../support/seqpacket/seqpacket.h"
 #include "core/engine/internal.h"
 #include "core/keys/internal.h"
 #include "core/net/env.h"

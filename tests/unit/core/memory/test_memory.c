@@ -8,8 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../../../util/kernel.h"
-#include "../../../util/process.h"
+#include "../../../support/util/kernel.h"
+#include "../../../support/util/process.h"
 #include "core/memory/memory.h"
 #include "suite.h"
 

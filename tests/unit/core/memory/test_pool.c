@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "../../../util/process.h"
+#include "../../../support/util/process.h"
 #include "core/net/backend.h"
 #include "core/memory/pool.h"
 #include "suite.h"

@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../../../util/process.h"
+#include "../../../support/util/process.h"
 #include "core/net/env.h"
 #include "ripc/call.h"
 #include "suite.h"

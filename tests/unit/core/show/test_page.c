@@ -6,7 +6,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "../../../util/process.h"
+#include "../../../support/util/process.h"
 #include "core/show/show.h"
 #include "lone.h"
 #include "ripc/group.h"

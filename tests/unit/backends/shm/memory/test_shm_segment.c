@@ -10,8 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../../../../util/kernel.h"
-#include "../../../../util/process.h"
+#include "../../../../support/util/kernel.h"
+#include "../../../../support/util/process.h"
 #include "backends/shm/internal.h"
 #include "suite.h"
 #include "util/system/mapping.h"

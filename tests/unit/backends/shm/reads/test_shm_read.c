@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "../../../../util/process.h"
+#include "../../../../support/util/process.h"
 #include "backends/shm/internal.h"
 #include "core/memory/pool.h"
 #include "suite.h"
