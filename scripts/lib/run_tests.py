@@ -293,6 +293,13 @@ def step_speed(_):
     return program('instructions', ['bench/check', '--build', build('gcc'), '--instructions'])
 
 
+def step_walk(_):
+    """How many files a reader opens to follow a message."""
+    tally = program('walk', ['scripts/walk'])
+    tally.add(program('walk self-test', ['scripts/walk', '--self-test']))
+    return tally
+
+
 def step_wheel(_):
     """The Python package as others get it: built, installed and tested in fresh environments."""
     return program('wheel', ['scripts/wheel', '/usr/bin/python3'])
@@ -336,6 +343,7 @@ STEPS = [
     ('repeat', 'threaded cases, repeated', step_repeat),
     ('memcheck', 'valgrind, conformance of udp and shm', step_memcheck),
     ('speed', 'instructions of a message', step_speed),
+    ('walk', 'files on the way of a message', step_walk),
     ('wheel', 'the Python package, installed', step_wheel),
     ('hw', 'soft RDMA in a guest', step_hw),
     ('foreign', 'other processors, libcs, Debians', step_foreign),
@@ -346,7 +354,7 @@ STEPS = [
 # Programs that a step builds wholly, and no earlier step does.
 BUILT = {'address': 'address', 'clang': 'clang', 'sim': 'clang', 'fuzz': 'clang'}
 # Steps that keep one processor busy: neighbours among them run beside one another.
-LIGHT = ('repeat', 'memcheck', 'speed', 'wheel', 'hw')
+LIGHT = ('repeat', 'memcheck', 'speed', 'walk', 'wheel', 'hw')
 
 
 def groups(steps):
