@@ -6,56 +6,13 @@
 #include <netinet/in.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/socket.h>
 #include <sys/types.h>
-#include <sys/un.h>
 
 #include "core/net/backend.h"
 #include "util/list.h"
 #include "util/map.h"
 
 struct renewal;
-
-/* ---- names ------------------------------------------------------------------------------- */
-
-/*
- * The names of services that this host's processes have bound, "\0ripc/<uid>/<id>/<k>": how the
- * names are made, and how existing ones are read from /proc/net/unix.
- *
- * k is a number in hex. 0: the first owner's. 1 to 7: of an owner that displaced one that did
- * not respond. 8: of a private ID. Larger ones: drawn at random by a process that found 0 to 7
- * taken, hence no process can take all. The k of a group's member is its incarnation, with the
- * highest bit set.
- */
-
-#define NAMES_PER_ID  8u /* tried without reading which names exist */
-#define NAME_PRIVATE  8u
-
-struct name {
-	uint64_t id, k;
-};
-
-/*
- * The names that were read last; reading takes milliseconds where there are thousands of
- * sockets.
- */
-struct names {
-	uid_t uid;
-	struct name *at;
-	uint32_t n, room;
-	uint64_t *others;   /* IDs of names that other users have bound */
-	uint32_t n_others, others_room;
-	uint64_t read_us, took_us; /* read_us 0: never */
-};
-
-/* Returns the length for bind and sendto. */
-socklen_t ripc__name_make(uid_t uid, const struct name *wanted, struct sockaddr_un *name);
-/*
- * Updates at[0..n) and others[0..n_others), unless they are recent: of the last 40 ms, or 50
- * times the duration of a reading.
- */
-int ripc__names_refresh(struct names *names);
-void ripc__names_free(struct names *names);
 
 /* ---- life -------------------------------------------------------------------------------- */
 
