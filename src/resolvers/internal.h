@@ -12,8 +12,6 @@
 #include "util/list.h"
 #include "util/map.h"
 
-struct renewal;
-
 /* ---- life -------------------------------------------------------------------------------- */
 
 /*
@@ -90,18 +88,6 @@ struct peers {
 int ripc__peers_read(const char *text, in_port_t port, struct peers *peers);
 /* Takes over the results of a newer reading. An address that is still there keeps its place. */
 void ripc__peers_update(struct peers *peers, const struct peers *newer);
-
-/* A reading by a thread of its own, because the name service may keep it waiting. */
-
-/* fd, an eventfd, becomes readable at its end. NULL: there is no thread, or no memory. */
-struct renewal *ripc__renewal_begin(const char *text, in_port_t port, int fd);
-/*
- * False: the reading is not done yet. Otherwise it is freed, and newer and error are its
- * results.
- */
-bool ripc__renewal_take(struct renewal *renewal, struct peers *newer, int *error);
-/* The result is not needed any more. Does not block. */
-void ripc__renewal_leave(struct renewal *renewal);
 
 /* ---- options ----------------------------------------------------------------------------- */
 
