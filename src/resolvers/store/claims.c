@@ -515,9 +515,9 @@ static void claim_begin(struct store *store, struct claim *claim)
 		claim_delayed(store, claim);
 }
 
-int ripc__claim_publish(struct store *store, uint64_t id, uint64_t incarnation,
-		enum ripc__naming naming)
+int ripc__claim_publish(void *source, uint64_t id, uint64_t incarnation, enum ripc__naming naming)
 {
+	struct store *store = source;
 	struct claim *claim = ripc__map_get(&store->claims, id);
 	uint64_t rival = claim ? claim->news.event.incarnation : 0;
 
@@ -580,8 +580,9 @@ static void send_leave(struct store *store, struct claim *claim)
 		free(request);
 }
 
-void ripc__claim_withdraw(struct store *store, uint64_t id)
+void ripc__claim_withdraw(void *source, uint64_t id)
 {
+	struct store *store = source;
 	struct claim *claim = ripc__map_remove(&store->claims, id);
 	bool is_there;
 

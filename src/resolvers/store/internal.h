@@ -177,9 +177,9 @@ void ripc__parents_make(struct store *store, uint64_t id, bool is_private);
 void ripc__acl_init(struct store *store);
 
 /* claims.c */
-int ripc__claim_publish(struct store *store, uint64_t id, uint64_t incarnation,
-		enum ripc__naming naming);
-void ripc__claim_withdraw(struct store *store, uint64_t id);
+/* Slots of struct ripc__source. */
+int ripc__claim_publish(void *source, uint64_t id, uint64_t incarnation, enum ripc__naming naming);
+void ripc__claim_withdraw(void *source, uint64_t id);
 /* A session has begun: missing nodes are made. */
 void ripc__claims_renew(struct store *store);
 /* At the end of a step. */
@@ -192,24 +192,23 @@ void ripc__claims_free(struct store *store);
 void ripc__claim_rewrite(struct store *store, struct claim *claim);
 
 /* members.c */
-int ripc__joined_join(struct store *store, uint64_t group, uint64_t incarnation);
-void ripc__joined_leave(struct store *store, uint64_t group, uint64_t incarnation);
+/* Slots of struct ripc__source. */
+int ripc__joined_join(void *source, uint64_t group, uint64_t incarnation);
+void ripc__joined_leave(void *source, uint64_t group, uint64_t incarnation);
+int ripc__members_list(void *source, uint64_t id, void (*found)(void *arg, uint64_t name),
+		void *arg);
+int ripc__members_ask(void *source, uint64_t id, uint64_t name, const void *data, size_t len);
 /* A session has begun, as above, or the addresses have changed. */
 void ripc__joined_renew(struct store *store);
 void ripc__joined_free(struct store *store);
-
-/* members.c: as in struct ripc__source. */
-int ripc__members_list(struct store *store, uint64_t id, void (*found)(void *arg, uint64_t name),
-		void *arg);
-int ripc__members_ask(struct store *store, uint64_t id, uint64_t name, const void *data,
-		size_t len);
 /* A session has begun: reads what could not be read before. */
 void ripc__members_renew(struct store *store);
 void ripc__members_free(struct store *store);
 
 /* known.c */
-int ripc__known_ask(struct store *store, uint64_t id, const void *data, size_t len);
-int ripc__known_list(struct store *store, void (*found)(void *arg, uint64_t id, bool is_private),
+/* Slots of struct ripc__source. */
+int ripc__known_ask(void *source, uint64_t id, const void *data, size_t len);
+int ripc__known_list(void *source, void (*found)(void *arg, uint64_t id, bool is_private),
 		void *arg);
 void ripc__known_free(struct store *store);
 

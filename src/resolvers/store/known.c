@@ -227,8 +227,9 @@ static struct known *known_get(struct store *store, uint64_t id)
 	return known;
 }
 
-int ripc__known_ask(struct store *store, uint64_t id, const void *data, size_t len)
+int ripc__known_ask(void *source, uint64_t id, const void *data, size_t len)
 {
+	struct store *store = source;
 	struct known *known = id ? known_get(store, id) : NULL;
 	uint8_t *question = known ? malloc(len) : NULL;
 
@@ -264,9 +265,11 @@ static void shard_read(int rc, const struct String_vector *names, const void *da
 	}
 }
 
-int ripc__known_list(struct store *store, void (*found)(void *arg, uint64_t id, bool is_private),
+int ripc__known_list(void *source, void (*found)(void *arg, uint64_t id, bool is_private),
 		void *arg)
 {
+	struct store *store = source;
+
 	store->listing++;
 	store->found = found;
 	store->found_arg = arg;

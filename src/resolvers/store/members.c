@@ -283,9 +283,10 @@ static struct group *group_get(struct store *store, uint64_t id)
 	return group;
 }
 
-int ripc__members_list(struct store *store, uint64_t id, void (*found)(void *arg, uint64_t name),
+int ripc__members_list(void *source, uint64_t id, void (*found)(void *arg, uint64_t name),
 		void *arg)
 {
+	struct store *store = source;
 	struct group *group = group_get(store, id);
 	struct ripc__map_entry *entries;
 
@@ -307,9 +308,9 @@ int ripc__members_list(struct store *store, uint64_t id, void (*found)(void *arg
 	return 0;
 }
 
-int ripc__members_ask(struct store *store, uint64_t id, uint64_t name, const void *data,
-		size_t len)
+int ripc__members_ask(void *source, uint64_t id, uint64_t name, const void *data, size_t len)
 {
+	const struct store *store = source;
 	const struct group *group = ripc__map_get(&store->groups, id);
 	const struct member *member = group ? ripc__map_get(&group->names, name) : NULL;
 
@@ -482,8 +483,9 @@ static void send_join(struct store *store, struct joined *joined)
 		free(request);
 }
 
-int ripc__joined_join(struct store *store, uint64_t group, uint64_t incarnation)
+int ripc__joined_join(void *source, uint64_t group, uint64_t incarnation)
 {
+	struct store *store = source;
 	struct joined *joined = ripc__map_get(&store->joined, key_of(group, incarnation));
 	int error;
 
@@ -559,8 +561,9 @@ static void send_leave(struct store *store, struct joined *joined)
 }
 
 /* A request under way may still be carried out; the store keeps the order. */
-void ripc__joined_leave(struct store *store, uint64_t group, uint64_t incarnation)
+void ripc__joined_leave(void *source, uint64_t group, uint64_t incarnation)
 {
+	struct store *store = source;
 	struct joined *joined = ripc__map_get(&store->joined, key_of(group, incarnation));
 
 	if (!joined || joined->state == JOINED_LEAVING)

@@ -302,50 +302,6 @@ static int store_probe(const struct ripc__host *host, char why[256], char remedy
 
 /* ---- work -------------------------------------------------------------------------------- */
 
-static int store_publish(void *source, uint64_t id, uint64_t incarnation,
-		enum ripc__naming naming)
-{
-	return ripc__claim_publish(source, id, incarnation, naming);
-}
-
-static void store_withdraw(void *source, uint64_t id)
-{
-	ripc__claim_withdraw(source, id);
-}
-
-static int store_ask(void *source, uint64_t id, const void *data, size_t len)
-{
-	return ripc__known_ask(source, id, data, len);
-}
-
-static int store_list(void *source, void (*found)(void *arg, uint64_t id, bool is_private),
-		void *arg)
-{
-	return ripc__known_list(source, found, arg);
-}
-
-static int store_join(void *source, uint64_t group, uint64_t incarnation)
-{
-	return ripc__joined_join(source, group, incarnation);
-}
-
-static void store_leave(void *source, uint64_t group, uint64_t incarnation)
-{
-	ripc__joined_leave(source, group, incarnation);
-}
-
-static int store_members(void *source, uint64_t group, void (*found)(void *arg, uint64_t name),
-		void *arg)
-{
-	return ripc__members_list(source, group, found, arg);
-}
-
-static int store_ask_member(void *source, uint64_t group, uint64_t name, const void *data,
-		size_t len)
-{
-	return ripc__members_ask(source, group, name, data, len);
-}
-
 static int store_reply(void *source, const struct ripc__addr *to, const void *data, size_t len)
 {
 	const struct store *store = source;
@@ -394,11 +350,11 @@ const struct ripc__source ripc__store_source = {
 	.probe = store_probe,
 	.open = store_open,
 	.close = store_close,
-	.publish = store_publish,
-	.withdraw = store_withdraw,
-	.ask = store_ask,
-	.list = store_list,
-	.group = {store_join, store_leave, store_members, store_ask_member},
+	.publish = ripc__claim_publish,
+	.withdraw = ripc__claim_withdraw,
+	.ask = ripc__known_ask,
+	.list = ripc__known_list,
+	.group = {ripc__joined_join, ripc__joined_leave, ripc__members_list, ripc__members_ask},
 	.reply = store_reply,
 	.poll = store_poll,
 	.wait_fd = store_wait_fd,
