@@ -43,6 +43,13 @@
 #define STORE_RETRY_US 50000u
 #define STORE_GRACE_US 1000000u /* a store that is away for less is only awaited */
 
+enum shelf { SHELF_PUBLIC = 's', SHELF_PRIVATE = 'p', SHELF_GROUP = 'g' };
+
+static inline enum shelf ripc__shelf(bool is_private)
+{
+	return is_private ? SHELF_PRIVATE : SHELF_PUBLIC;
+}
+
 /* The contents of a node: the owner of an ID. */
 struct value {
 	uint64_t incarnation, context, life; /* life: as of ripc__source */
@@ -140,19 +147,14 @@ bool ripc__servers_are_here(const char *servers);
 size_t ripc__value_encode(const struct value *value, uint8_t bytes[STORE_VALUE]);
 /* -EBADMSG: these bytes are no value. */
 int ripc__value_decode(const void *bytes, int len, struct value *value);
-/* The node of an ID; with an incarnation, of its child. */
-void ripc__path_make(const struct store *store, char path[STORE_PATH], uint64_t id,
-		bool is_private);
-void ripc__path_child(const struct store *store, char path[STORE_PATH], uint64_t id,
-		uint64_t incarnation);
-/* The node of a group; with an incarnation, of that member. */
-void ripc__path_group(const struct store *store, char path[STORE_PATH], uint64_t group,
-		uint64_t incarnation);
+/* The node of an ID or a group; incarnation not 0: of its child. */
+void ripc__path_make(const struct store *store, char path[STORE_PATH], enum shelf shelf,
+		uint64_t id, uint64_t incarnation);
 /* The ID that a path ends with; 0: none. */
 uint64_t ripc__path_id(const char *path);
-/* The addresses of an owner on this host: up to STORE_ADDRS, as of late. */
-void ripc__addresses_get(struct store *store, struct value *value);
-/* Reads them now. Have they changed? */
+/* The contents of a node of ours. Returns their length. */
+int ripc__value_make(struct store *store, uint64_t incarnation, uint8_t bytes[STORE_VALUE]);
+/* Reads the addresses of this host. Have they changed? */
 bool ripc__addresses_look(struct store *store);
 /* Sends a query to the owner. */
 void ripc__value_send(const struct store *store, const struct value *value, const void *data,
@@ -167,6 +169,8 @@ void ripc__session_close(struct store *store);
 void ripc__session_sends(struct store *store);
 /* Translates an error of the client. -EHOSTUNREACH: the outcome is unknown. */
 int ripc__session_error(int rc);
+/* For requests whose result the next request sees. */
+void ripc__result_ignore(int rc, const char *value, const void *data);
 /* For a completion; NULL: no memory. */
 struct request *ripc__request_make(struct store *store, uint64_t id, uint64_t serial);
 /* Reports to core; a later event takes the place of an earlier one. */

@@ -105,7 +105,7 @@ static void value_ask(struct store *store, struct group *group, uint64_t name, c
 	if (!request)
 		return;
 	request->name = name;
-	ripc__path_group(store, path, group->id, 0);
+	ripc__path_make(store, path, SHELF_GROUP, group->id, 0);
 	len = strlen(path);
 	snprintf(path + len, sizeof(path) - len, "/%s", child);
 	if (zoo_awget(store->zh, path, value_changed, store, value_read, request) == ZOK)
@@ -199,7 +199,7 @@ static void names_read(int rc, const struct String_vector *names, const void *da
 	char path[STORE_PATH];
 
 	if (group && rc == ZNONODE && store->zh) {
-		ripc__path_group(store, path, group->id, 0);
+		ripc__path_make(store, path, SHELF_GROUP, group->id, 0);
 		ripc__session_sends(store);
 		if (zoo_awexists(store->zh, path, members_changed, store, absence_read,
 				request) == ZOK)
@@ -224,7 +224,7 @@ static void read_begin(struct store *store, struct group *group)
 	group->n_asked = 0;
 	request = ripc__request_make(store, group->id, group->serial);
 	ripc__session_sends(store);
-	ripc__path_group(store, path, group->id, 0);
+	ripc__path_make(store, path, SHELF_GROUP, group->id, 0);
 	if (request && zoo_awget_children(store->zh, path, members_changed, store, names_read,
 			request) == ZOK)
 		return;
@@ -386,17 +386,9 @@ static struct request *request_of(struct store *store, struct joined *joined)
 
 /* ---- joining ----------------------------------------------------------------------------- */
 
-/* The next request sees whether it was done. */
-static void node_made(int rc, const char *value, const void *data)
-{
-	(void)rc;
-	(void)value;
-	(void)data;
-}
-
 static void node_gone(int rc, const void *data)
 {
-	node_made(rc, NULL, data);
+	ripc__result_ignore(rc, NULL, data);
 }
 
 /* Makes the nodes above the group's node. The first one is for all clusters. */
@@ -409,7 +401,8 @@ static void shelves_make(struct store *store, const char *container)
 		if (*at == '/' && n) {
 			path[n] = '\0';
 			zoo_acreate(store->zh, path, NULL, -1, at == strchr(container + 1, '/') ?
-				&store->acl_top : &store->acl, ZOO_PERSISTENT, node_made, NULL);
+				&store->acl_top : &store->acl, ZOO_PERSISTENT,
+				ripc__result_ignore, NULL);
 		}
 		path[n++] = *at;
 	}
@@ -423,7 +416,7 @@ static void say_refused(struct store *store, const struct joined *joined)
 	if (store->refused_logged)
 		return;
 	store->refused_logged = true;
-	ripc__path_group(store, path, joined->group, joined->incarnation);
+	ripc__path_make(store, path, SHELF_GROUP, joined->group, joined->incarnation);
 	host->log(host->arg, RIPC_LOG_ERROR, "store: writing %.120s is refused: set store.auth to "
 		"that of the programs that joined before, or use another store.cluster", path);
 }
@@ -447,16 +440,6 @@ static void join_made(int rc, const char *value, const void *data)
 		say_refused(store, joined); /* the next session tries again */
 }
 
-static int joined_value(struct store *store, const struct joined *joined,
-		uint8_t bytes[STORE_VALUE])
-{
-	struct value value = {.incarnation = joined->incarnation, .port = store->port,
-		.context = store->host.context, .life = store->host.life};
-
-	ripc__addresses_get(store, &value);
-	return (int)ripc__value_encode(&value, bytes);
-}
-
 static void send_join(struct store *store, struct joined *joined)
 {
 	struct request *request = request_of(store, joined);
@@ -468,14 +451,15 @@ static void send_join(struct store *store, struct joined *joined)
 	joined->moves = store->moves;
 	if (!request)
 		return;
-	ripc__path_group(store, container, joined->group, 0);
-	ripc__path_group(store, path, joined->group, joined->incarnation);
-	len = joined_value(store, joined, bytes);
+	ripc__path_make(store, container, SHELF_GROUP, joined->group, 0);
+	ripc__path_make(store, path, SHELF_GROUP, joined->group, joined->incarnation);
+	len = ripc__value_make(store, joined->incarnation, bytes);
 	if (joined->tries) { /* mostly the nodes above exist */
 		shelves_make(store, container);
 		zoo_adelete(store->zh, path, -1, node_gone, NULL);
 	}
-	zoo_acreate(store->zh, container, NULL, -1, &store->acl, ZOO_CONTAINER, node_made, NULL);
+	zoo_acreate(store->zh, container, NULL, -1, &store->acl, ZOO_CONTAINER,
+		ripc__result_ignore, NULL);
 	if (zoo_acreate(store->zh, path, (const char *)bytes, len, &store->acl, ZOO_EPHEMERAL,
 			join_made, request) == ZOK)
 		joined->state = JOINED_MAKING;
@@ -522,10 +506,10 @@ static void send_addresses(struct store *store, struct joined *joined)
 	struct request *request = request_of(store, joined);
 	char path[STORE_PATH];
 	uint8_t bytes[STORE_VALUE];
-	int len = joined_value(store, joined, bytes);
+	int len = ripc__value_make(store, joined->incarnation, bytes);
 
 	joined->moves = store->moves;
-	ripc__path_group(store, path, joined->group, joined->incarnation);
+	ripc__path_make(store, path, SHELF_GROUP, joined->group, joined->incarnation);
 	if (request && zoo_aset(store->zh, path, (const char *)bytes, len, -1, addresses_written,
 			request) != ZOK)
 		free(request);
@@ -555,7 +539,7 @@ static void send_leave(struct store *store, struct joined *joined)
 	struct request *request = request_of(store, joined);
 	char path[STORE_PATH];
 
-	ripc__path_group(store, path, joined->group, joined->incarnation);
+	ripc__path_make(store, path, SHELF_GROUP, joined->group, joined->incarnation);
 	if (request && zoo_adelete(store->zh, path, -1, left, request) != ZOK)
 		free(request);
 }

@@ -60,6 +60,13 @@ int ripc__session_error(int rc)
 	}
 }
 
+void ripc__result_ignore(int rc, const char *value, const void *data)
+{
+	(void)rc;
+	(void)value;
+	(void)data;
+}
+
 struct request *ripc__request_make(struct store *store, uint64_t id, uint64_t serial)
 {
 	struct request *request = calloc(1, sizeof(*request));
@@ -131,7 +138,7 @@ void ripc__parents_make(struct store *store, uint64_t id, bool is_private)
 	if (*made & bit)
 		return;
 	*made |= bit;
-	ripc__path_make(store, path, id, is_private);
+	ripc__path_make(store, path, ripc__shelf(is_private), id, 0);
 	for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/'), depth++) {
 		if (depth <= TOP && store->tops_made[is_private])
 			continue;
