@@ -229,8 +229,7 @@ static void relay_ask(struct relaying *relaying, uint64_t id)
 		.record.id = id};
 
 	memcpy(question.host, relaying->relay->host, sizeof(question.host));
-	relaying->reached += ripc__ask_again(resolver, (uint32_t)resolver->home,
-		&question);
+	relaying->reached += ripc__ask(resolver, (uint32_t)resolver->home, &question, true);
 }
 
 static void relay_count(void *arg, uint64_t id, bool is_private)

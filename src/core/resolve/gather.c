@@ -475,7 +475,7 @@ static uint32_t ask_network(struct ripc__resolver *resolver, struct gathering *g
 		return 0;
 	for (uint32_t i = 0; i < resolver->n_sources; i++) {
 		if ((int)i != resolver->exact && (!home || (int)i != resolver->home))
-			n += ripc__ask(resolver, i, &question);
+			n += ripc__ask(resolver, i, &question, false);
 	}
 	if (n)
 		resolver->n_network = n;

@@ -73,6 +73,10 @@ struct source_slot {
 	void *state;
 };
 
+#define source_for_each(slot, resolver)                                       \
+	for (const struct source_slot *slot = (resolver)->sources;            \
+		slot < (resolver)->sources + (resolver)->n_sources; slot++)
+
 struct ripc__resolver {
 	struct ripc__resolver_owner owner;
 	struct ripc__host host;
@@ -176,12 +180,9 @@ uint32_t ripc__peers_of(const struct ripc__resolver *resolver);
 /* Encodes a datagram, with its mark if there are keys. Returns its length, bytes. */
 size_t ripc__resolve_encode(struct ripc__resolver *resolver, const struct wire_resolve *packet,
 		uint8_t data[WIRE_RESOLVE_MAX]);
-/* Sends a query to one source. Returns how many receivers it reached. */
+/* Sends a query to one source; again: by ask_again. Returns how many receivers it reached. */
 uint32_t ripc__ask(struct ripc__resolver *resolver, uint32_t source,
-		const struct wire_resolve *question);
-/* As ripc__ask(), by ask_again of the source. */
-uint32_t ripc__ask_again(struct ripc__resolver *resolver, uint32_t source,
-		const struct wire_resolve *question);
+		const struct wire_resolve *question, bool again);
 /* Sends asked to this host's source; to all others. Both return how many receivers it reached. */
 uint32_t ripc__ask_home(struct ripc__resolver *resolver, struct asked *asked);
 uint32_t ripc__ask_network(struct ripc__resolver *resolver, struct asked *asked);

@@ -92,10 +92,8 @@ static void ask_batch(struct naming *naming)
 			.nonce = naming->listing->asked.nonce, .asker = resolver->owner.context,
 			.record.id = naming->ids[naming->next++]};
 
-		if (naming->listing->asked.round > 1)
-			ripc__ask_again(resolver, (uint32_t)naming->source, &question);
-		else
-			ripc__ask(resolver, (uint32_t)naming->source, &question);
+		ripc__ask(resolver, (uint32_t)naming->source, &question,
+			naming->listing->asked.round > 1);
 	}
 }
 

@@ -331,9 +331,7 @@ static void lookup_free(struct ripc__resolver *resolver, struct lookup *lookup)
 
 static void know(struct ripc__resolver *resolver)
 {
-	for (uint32_t i = 0; i < resolver->n_sources; i++) {
-		const struct source_slot *slot = &resolver->sources[i];
-
+	source_for_each(slot, resolver) {
 		if (slot->ops->know)
 			slot->ops->know(slot->state);
 	}

@@ -533,7 +533,7 @@ static void store_again(struct ripc__resolver *resolver, struct publication *pub
 	}
 	set_timer(resolver, asked, asked->round++ < ROUNDS_FIRST ? ROUND_US : TAKING_US);
 	if (asked->nonce && publication->refusal == -EADDRINUSE)
-		ripc__ask(resolver, (uint32_t)resolver->exact, &question);
+		ripc__ask(resolver, (uint32_t)resolver->exact, &question, false);
 	store_try(resolver, publication, holder_ended(resolver, publication) ?
 		RIPC_NAME_DISPLACE : RIPC_NAME_FIRST);
 }
@@ -637,9 +637,7 @@ static void ask_round(struct ripc__resolver *resolver, struct publication *publi
 /* Receives queries from now on: before, our own queries would only wake us. */
 static void heed(struct ripc__resolver *resolver, uint64_t id, bool private_id)
 {
-	for (uint32_t i = 0; i < resolver->n_sources; i++) {
-		const struct source_slot *slot = &resolver->sources[i];
-
+	source_for_each(slot, resolver) {
 		if (slot->ops->heed)
 			slot->ops->heed(slot->state, id, private_id);
 	}
@@ -1179,17 +1177,6 @@ static int join_sources(struct ripc__resolver *resolver, uint64_t group, uint64_
 	return 0;
 }
 
-/* The sources receive queries for the group from now on. */
-static void heed_member(struct ripc__resolver *resolver, uint64_t group)
-{
-	for (uint32_t i = 0; i < resolver->n_sources; i++) {
-		const struct source_slot *slot = &resolver->sources[i];
-
-		if (slot->ops->heed)
-			slot->ops->heed(slot->state, group, false);
-	}
-}
-
 /* Enters the membership; the newest is the first of its group. */
 static int enter(struct ripc__resolver *resolver, struct membership *membership)
 {
@@ -1224,7 +1211,7 @@ int ripc__resolver_join(struct ripc__resolver *resolver, uint64_t group,
 	error = enter(resolver, membership);
 	if (error)
 		goto err_leave;
-	heed_member(resolver, group);
+	heed(resolver, group, false);
 	ripc__gather_joined(resolver, group, member->id, member->incarnation);
 	announce_group(resolver, &membership->timer);
 	return 0;

@@ -73,9 +73,7 @@ uint32_t ripc__peers_of(const struct ripc__resolver *resolver)
 {
 	uint32_t n = 0;
 
-	for (uint32_t i = 0; i < resolver->n_sources; i++) {
-		const struct source_slot *slot = &resolver->sources[i];
-
+	source_for_each(slot, resolver) {
 		n += slot->ops->n_peers ? slot->ops->n_peers(slot->state) : 0;
 	}
 	return n;
@@ -93,7 +91,7 @@ size_t ripc__resolve_encode(struct ripc__resolver *resolver, const struct wire_r
 	return len + WIRE_MARK;
 }
 
-static uint32_t ask_source(struct ripc__resolver *resolver, uint32_t source,
+uint32_t ripc__ask(struct ripc__resolver *resolver, uint32_t source,
 		const struct wire_resolve *question, bool again)
 {
 	const struct source_slot *slot = &resolver->sources[source];
@@ -116,18 +114,6 @@ static uint32_t ask_source(struct ripc__resolver *resolver, uint32_t source,
 		return 0;
 	resolver->stats.queries_sent++;
 	return (uint32_t)n;
-}
-
-uint32_t ripc__ask(struct ripc__resolver *resolver, uint32_t source,
-		const struct wire_resolve *question)
-{
-	return ask_source(resolver, source, question, false);
-}
-
-uint32_t ripc__ask_again(struct ripc__resolver *resolver, uint32_t source,
-		const struct wire_resolve *question)
-{
-	return ask_source(resolver, source, question, true);
 }
 
 static struct wire_resolve question_of(const struct ripc__resolver *resolver,
@@ -159,7 +145,7 @@ static uint32_t ask_some(struct ripc__resolver *resolver, struct asked *asked, b
 	asked->sent_us = resolver->now_us;
 	for (uint32_t i = 0; i < resolver->n_sources; i++) {
 		if (is_to_ask(resolver, asked, (int)i, home))
-			n += ask_source(resolver, i, &question, again);
+			n += ripc__ask(resolver, i, &question, again);
 	}
 	return n;
 }
@@ -229,9 +215,7 @@ uint32_t ripc__ask_one_host(struct ripc__resolver *resolver, struct asked *asked
 	if (is_this_host(host))
 		return 0;
 	asked->sent_us = resolver->now_us;
-	for (uint32_t i = 0; i < resolver->n_sources; i++) {
-		const struct source_slot *slot = &resolver->sources[i];
-
+	source_for_each(slot, resolver) {
 		if (!slot->ops->ask_host || slot->ops->ask_host(slot->state, host, data, len) <= 0)
 			continue;
 		resolver->stats.queries_sent++;
@@ -257,9 +241,7 @@ void ripc__send_notice(struct ripc__resolver *resolver, const struct wire_resolv
 	uint8_t data[WIRE_RESOLVE_MAX];
 	size_t len = ripc__resolve_encode(resolver, packet, data);
 
-	for (uint32_t i = 0; i < resolver->n_sources; i++) {
-		const struct source_slot *slot = &resolver->sources[i];
-
+	source_for_each(slot, resolver) {
 		if (slot->ops->notify)
 			slot->ops->notify(slot->state, data, len);
 	}
@@ -788,9 +770,9 @@ void ripc__resolver_close(struct ripc__resolver *resolver)
 		ripc__relay_free(resolver, asked);
 		at = 0;
 	}
-	for (uint32_t i = 0; i < resolver->n_sources; i++) {
-		resolver->sources[i].ops->close(resolver->sources[i].state);
-		free(resolver->sources[i].state);
+	source_for_each(slot, resolver) {
+		slot->ops->close(slot->state);
+		free(slot->state);
 	}
 	ripc__map_free(&resolver->asked);
 	ripc__map_free(&resolver->lookups);
@@ -819,8 +801,7 @@ int ripc__resolver_fds(struct ripc__resolver *resolver, int *fds, int max)
 {
 	int n = 0;
 
-	for (uint32_t i = 0; i < resolver->n_sources; i++) {
-		const struct source_slot *slot = &resolver->sources[i];
+	source_for_each(slot, resolver) {
 		int fd = slot->ops->wait_fd ? slot->ops->wait_fd(slot->state) : -1;
 
 		if (fd < 0)
@@ -841,9 +822,7 @@ void ripc__resolver_watch(struct ripc__resolver *resolver, uint64_t context)
 {
 	RIPC__HOLD_CANCEL;
 
-	for (uint32_t i = 0; i < resolver->n_sources; i++) {
-		const struct source_slot *slot = &resolver->sources[i];
-
+	source_for_each(slot, resolver) {
 		if (slot->ops->watch)
 			slot->ops->watch(slot->state, context);
 	}
@@ -853,9 +832,7 @@ void ripc__resolver_unwatch(struct ripc__resolver *resolver, uint64_t context)
 {
 	RIPC__HOLD_CANCEL;
 
-	for (uint32_t i = 0; i < resolver->n_sources; i++) {
-		const struct source_slot *slot = &resolver->sources[i];
-
+	source_for_each(slot, resolver) {
 		if (slot->ops->unwatch)
 			slot->ops->unwatch(slot->state, context);
 	}
@@ -866,9 +843,7 @@ bool ripc__resolver_look(struct ripc__resolver *resolver)
 	RIPC__HOLD_CANCEL;
 	bool any = false;
 
-	for (uint32_t i = 0; i < resolver->n_sources; i++) {
-		const struct source_slot *slot = &resolver->sources[i];
-
+	source_for_each(slot, resolver) {
 		any |= slot->ops->look && slot->ops->look(slot->state);
 	}
 	return any;
