@@ -520,7 +520,6 @@ void ripc__life_open(struct life *life, const struct ripc__host *host, uid_t uid
 void ripc__life_close(struct life *life)
 {
 	struct life_link *link;
-	uint32_t at = 0;
 
 	/*
 	 * First of all: a process that learns of the end by its connection must find the lock
@@ -531,10 +530,8 @@ void ripc__life_close(struct life *life)
 	life->lock_fd = -1;
 	while (!list_empty(&life->unnamed))
 		link_end(life, list_entry(life->unnamed.next, struct life_link, node));
-	while ((link = ripc__map_next(&life->links, &at))) {
+	while ((link = ripc__map_any(&life->links)))
 		link_end(life, link);
-		at = 0;
-	}
 	ripc__life_tend(life);
 	ripc__map_free(&life->links);
 	if (life->listener >= 0)

@@ -147,9 +147,7 @@ static bool is_of_many(const struct asked *asked)
 
 void ripc__relay_free(struct ripc__resolver *resolver, struct asked *asked)
 {
-	ripc__asked_end(resolver, asked);
-	ripc__timer_stop(&resolver->timers, &asked->timer);
-	ripc__timers_return(resolver);
+	ripc__asked_close(resolver, asked);
 	resolver->n_relays--;
 	free(list_entry(asked, struct relay, asked));
 }
@@ -201,17 +199,12 @@ static struct relay *relay_alloc(struct ripc__resolver *resolver, const struct h
 	memcpy(relay->host, heard->event->host, sizeof(relay->host));
 	if (is_of_many(&relay->asked))
 		relay->budget /= 2; /* the other half is for our own services */
-	if (ripc__timers_borrow(resolver))
-		goto err_free;
-	if (ripc__asked_begin(resolver, &relay->asked))
-		goto err_return_timer;
+	if (ripc__asked_open(resolver, &relay->asked)) {
+		free(relay);
+		return NULL;
+	}
 	resolver->n_relays++;
 	return relay;
-err_return_timer:
-	ripc__timers_return(resolver);
-err_free:
-	free(relay);
-	return NULL;
 }
 
 struct relaying {

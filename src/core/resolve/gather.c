@@ -192,9 +192,7 @@ static void entry_admit(struct gathering *gathering, struct entry *entry)
 
 static void gathering_free(struct ripc__resolver *resolver, struct gathering *gathering)
 {
-	ripc__asked_end(resolver, &gathering->asked);
-	ripc__timer_stop(&resolver->timers, &gathering->asked.timer);
-	ripc__timers_return(resolver);
+	ripc__asked_close(resolver, &gathering->asked);
 	ripc__map_remove(&resolver->gatherings, gathering->asked.id);
 	for (uint32_t i = 0; i < gathering->n; i++) {
 		free(gathering->entries[i]->answer);
@@ -248,18 +246,14 @@ static struct gathering *gathering_make(struct ripc__resolver *resolver, uint64_
 	gathering->asked = (struct asked){.kind = ASKED_GROUP, .id = group,
 		.timer.fire = fire};
 	ripc__map_init(&gathering->names, resolver->owner.random(resolver->owner.arg));
-	if (ripc__timers_borrow(resolver))
+	if (ripc__asked_open(resolver, &gathering->asked))
 		goto err_free;
-	if (ripc__asked_begin(resolver, &gathering->asked))
-		goto err_return_timer;
 	if (ripc__map_put(&resolver->gatherings, group, gathering))
-		goto err_end;
+		goto err_close;
 	ripc__members_own(resolver, group, entry_add_own, gathering);
 	return gathering;
-err_end:
-	ripc__asked_end(resolver, &gathering->asked);
-err_return_timer:
-	ripc__timers_return(resolver);
+err_close:
+	ripc__asked_close(resolver, &gathering->asked);
 err_free:
 	free(gathering);
 	return NULL;
@@ -973,10 +967,7 @@ void ripc__gather_placed(struct ripc__resolver *resolver, const struct heard *he
 void ripc__gatherings_close(struct ripc__resolver *resolver)
 {
 	struct gathering *gathering;
-	uint32_t at = 0;
 
-	while ((gathering = ripc__map_next(&resolver->gatherings, &at))) {
+	while ((gathering = ripc__map_any(&resolver->gatherings)))
 		gathering_free(resolver, gathering);
-		at = 0; /* removing moves entries */
-	}
 }

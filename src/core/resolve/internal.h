@@ -169,12 +169,15 @@ void ripc__relay_free(struct ripc__resolver *resolver, struct asked *asked);
 
 /* Packets that the resolver sends, and the parts that all its files need for them. */
 
-/* Borrows room for one more timer, until ripc__timers_return. -ENOMEM. */
-int ripc__timers_borrow(struct ripc__resolver *resolver);
-void ripc__timers_return(struct ripc__resolver *resolver);
+/* Borrows room for n more timers, until ripc__timers_return. -ENOMEM. */
+int ripc__timers_borrow(struct ripc__resolver *resolver, uint32_t n);
+void ripc__timers_return(struct ripc__resolver *resolver, uint32_t n);
 /* Gives asked a fresh nonce, under which answers find it, in place of its last nonce. -ENOMEM. */
 int ripc__asked_begin(struct ripc__resolver *resolver, struct asked *asked);
 void ripc__asked_end(struct ripc__resolver *resolver, struct asked *asked);
+/* The same, and borrows room for the timer of asked; stops the timer, and returns its room. */
+int ripc__asked_open(struct ripc__resolver *resolver, struct asked *asked);
+void ripc__asked_close(struct ripc__resolver *resolver, struct asked *asked);
 /* Hosts that are queried by unicast. */
 uint32_t ripc__peers_of(const struct ripc__resolver *resolver);
 /* Encodes a datagram, with its mark if there are keys. Returns its length, bytes. */

@@ -195,9 +195,7 @@ struct presence {
 
 static void presence_free(struct ripc__resolver *resolver, struct presence *presence)
 {
-	ripc__asked_end(resolver, &presence->asked);
-	ripc__timer_stop(&resolver->timers, &presence->asked.timer);
-	ripc__timers_return(resolver);
+	ripc__asked_close(resolver, &presence->asked);
 	list_remove(&presence->node);
 	resolver->presences.n--;
 	free(presence);
@@ -220,18 +218,13 @@ static struct presence *presence_alloc(struct ripc__resolver *resolver,
 		return NULL;
 	*presence = (struct presence){.asked = {.kind = ASKED_PRESENCE, .id = wanted->id,
 		.timer.fire = fire}, .public = *wanted};
-	if (ripc__timers_borrow(resolver))
-		goto err_free;
-	if (ripc__asked_begin(resolver, &presence->asked))
-		goto err_return_timer;
+	if (ripc__asked_open(resolver, &presence->asked)) {
+		free(presence);
+		return NULL;
+	}
 	list_append(&resolver->presences.all, &presence->node);
 	resolver->presences.n++;
 	return presence;
-err_return_timer:
-	ripc__timers_return(resolver);
-err_free:
-	free(presence);
-	return NULL;
 }
 
 bool ripc__resolver_presence(struct ripc__resolver *resolver, const struct ripc__presence *wanted,
@@ -321,9 +314,7 @@ static void lookup_fire(void *owner, struct ripc__timer *timer);
 
 static void lookup_free(struct ripc__resolver *resolver, struct lookup *lookup)
 {
-	ripc__asked_end(resolver, &lookup->asked);
-	ripc__timer_stop(&resolver->timers, &lookup->asked.timer);
-	ripc__timers_return(resolver);
+	ripc__asked_close(resolver, &lookup->asked);
 	ripc__map_remove(&resolver->lookups, lookup->asked.id);
 	list_remove(&lookup->node);
 	free(lookup);
@@ -353,14 +344,14 @@ static struct lookup *lookup_alloc(struct ripc__resolver *resolver, uint64_t id)
 	lookup->asked.kind = ASKED_LOOKUP;
 	lookup->asked.timer.fire = lookup_fire;
 	list_init(&lookup->node);
-	if (ripc__timers_borrow(resolver))
+	if (ripc__timers_borrow(resolver, 1))
 		goto err_free;
 	if (ripc__map_put(&resolver->lookups, id, lookup))
 		goto err_return_timer;
 	know(resolver);
 	return lookup;
 err_return_timer:
-	ripc__timers_return(resolver);
+	ripc__timers_return(resolver, 1);
 err_free:
 	free(lookup);
 	return NULL;
@@ -868,11 +859,8 @@ void ripc__lookup_anew(struct ripc__resolver *resolver, uint64_t id)
 void ripc__lookups_close(struct ripc__resolver *resolver)
 {
 	struct lookup *lookup;
-	uint32_t at = 0;
 
-	while ((lookup = ripc__map_next(&resolver->lookups, &at))) {
+	while ((lookup = ripc__map_any(&resolver->lookups)))
 		lookup_free(resolver, lookup);
-		at = 0; /* removing moves entries */
-	}
 	cache_close(resolver);
 }

@@ -340,21 +340,16 @@ static int publication_alloc(struct ripc__resolver *resolver, uint64_t id,
 	asked_init(&publication->verify, id, ASKED_VERIFY);
 	publication->digested.id = id;
 	list_init(&publication->digested.node);
-	error = ripc__timers_borrow(resolver);
+	error = ripc__timers_borrow(resolver, 2);
 	if (error)
 		goto err_free;
-	error = ripc__timers_borrow(resolver);
-	if (error)
-		goto err_return_timer;
 	error = ripc__map_put(&resolver->publications, id, publication);
 	if (error)
 		goto err_return_timers;
 	*publication_out = publication;
 	return 0;
 err_return_timers:
-	ripc__timers_return(resolver);
-err_return_timer:
-	ripc__timers_return(resolver);
+	ripc__timers_return(resolver, 2);
 err_free:
 	free(publication);
 	return error;
@@ -362,13 +357,9 @@ err_free:
 
 static void publication_free(struct ripc__resolver *resolver, struct publication *publication)
 {
-	ripc__asked_end(resolver, &publication->asked);
-	ripc__asked_end(resolver, &publication->verify);
-	ripc__timer_stop(&resolver->timers, &publication->asked.timer);
-	ripc__timer_stop(&resolver->timers, &publication->verify.timer);
+	ripc__asked_close(resolver, &publication->asked);
+	ripc__asked_close(resolver, &publication->verify);
 	digest_remove(resolver, &publication->digested);
-	ripc__timers_return(resolver);
-	ripc__timers_return(resolver);
 	ripc__map_remove(&resolver->publications, publication->asked.id);
 	free(publication);
 }
@@ -851,12 +842,9 @@ void ripc__verify_answered(struct ripc__resolver *resolver, struct asked *asked,
 void ripc__publications_close(struct ripc__resolver *resolver)
 {
 	struct publication *publication;
-	uint32_t at = 0;
 
-	while ((publication = ripc__map_next(&resolver->publications, &at))) {
+	while ((publication = ripc__map_any(&resolver->publications)))
 		publication_free(resolver, publication);
-		at = 0; /* removing moves entries */
-	}
 }
 
 /* ---- heal -------------------------------------------------------------------------------- */
@@ -1202,7 +1190,7 @@ int ripc__resolver_join(struct ripc__resolver *resolver, uint64_t group,
 	*membership = (struct membership){.named = {{.id = group}, member->id},
 		.incarnation = member->incarnation, .timer.fire = announce_group};
 	list_init(&membership->named.digested.node);
-	error = ripc__timers_borrow(resolver);
+	error = ripc__timers_borrow(resolver, 1);
 	if (error)
 		goto err_free;
 	error = join_sources(resolver, group, member->incarnation);
@@ -1218,7 +1206,7 @@ int ripc__resolver_join(struct ripc__resolver *resolver, uint64_t group,
 err_leave:
 	leave_sources(resolver, group, member->incarnation, resolver->n_sources);
 err_return_timer:
-	ripc__timers_return(resolver);
+	ripc__timers_return(resolver, 1);
 err_free:
 	free(membership);
 	return error;
@@ -1248,7 +1236,7 @@ static void membership_free(struct ripc__resolver *resolver, struct membership *
 {
 	ripc__timer_stop(&resolver->timers, &membership->timer);
 	digest_remove(resolver, &membership->named.digested);
-	ripc__timers_return(resolver);
+	ripc__timers_return(resolver, 1);
 	free(membership);
 }
 
@@ -1271,11 +1259,9 @@ void ripc__resolver_leave(struct ripc__resolver *resolver, uint64_t group, uint6
 void ripc__memberships_close(struct ripc__resolver *resolver)
 {
 	struct membership *membership;
-	uint32_t at = 0;
 
-	while ((membership = ripc__map_next(&resolver->memberships, &at))) {
+	while ((membership = ripc__map_any(&resolver->memberships))) {
 		take_out(resolver, membership->named.digested.id, membership->incarnation);
 		membership_free(resolver, membership);
-		at = 0; /* removing moves entries */
 	}
 }

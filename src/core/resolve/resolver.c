@@ -25,18 +25,18 @@
 
 /* Queries, answers and notices on their way to the sources. */
 
-int ripc__timers_borrow(struct ripc__resolver *resolver)
+int ripc__timers_borrow(struct ripc__resolver *resolver, uint32_t n)
 {
-	int error = ripc__timers_reserve(&resolver->timers, resolver->n_timers + 1);
+	int error = ripc__timers_reserve(&resolver->timers, resolver->n_timers + n);
 
 	if (!error)
-		resolver->n_timers++;
+		resolver->n_timers += n;
 	return error;
 }
 
-void ripc__timers_return(struct ripc__resolver *resolver)
+void ripc__timers_return(struct ripc__resolver *resolver, uint32_t n)
 {
-	resolver->n_timers--;
+	resolver->n_timers -= n;
 }
 
 void ripc__drop(struct ripc__resolver *resolver)
@@ -69,13 +69,31 @@ void ripc__asked_end(struct ripc__resolver *resolver, struct asked *asked)
 	asked->nonce = 0;
 }
 
+int ripc__asked_open(struct ripc__resolver *resolver, struct asked *asked)
+{
+	int error = ripc__timers_borrow(resolver, 1);
+
+	if (error)
+		return error;
+	error = ripc__asked_begin(resolver, asked);
+	if (error)
+		ripc__timers_return(resolver, 1);
+	return error;
+}
+
+void ripc__asked_close(struct ripc__resolver *resolver, struct asked *asked)
+{
+	ripc__asked_end(resolver, asked);
+	ripc__timer_stop(&resolver->timers, &asked->timer);
+	ripc__timers_return(resolver, 1);
+}
+
 uint32_t ripc__peers_of(const struct ripc__resolver *resolver)
 {
 	uint32_t n = 0;
 
-	source_for_each(slot, resolver) {
+	source_for_each(slot, resolver)
 		n += slot->ops->n_peers ? slot->ops->n_peers(slot->state) : 0;
-	}
 	return n;
 }
 
@@ -731,8 +749,7 @@ int ripc__resolver_open(const struct ripc__resolver_owner *owner, const struct r
 	resolver->owner = *owner;
 	resolver->host = *host;
 	init(resolver);
-	resolver->n_timers = RESOLVER_TIMERS - 1;
-	error = ripc__timers_borrow(resolver);
+	error = ripc__timers_borrow(resolver, RESOLVER_TIMERS);
 	if (!error)
 		error = ripc__sources_choose(&resolver->host, sources, chosen, SOURCES_MAX);
 	if (error) {
@@ -754,7 +771,6 @@ int ripc__resolver_open(const struct ripc__resolver_owner *owner, const struct r
 void ripc__resolver_close(struct ripc__resolver *resolver)
 {
 	struct asked *asked;
-	uint32_t at = 0;
 
 	if (!resolver)
 		return;
@@ -765,11 +781,9 @@ void ripc__resolver_close(struct ripc__resolver *resolver)
 	ripc__publications_close(resolver);
 	ripc__gatherings_close(resolver);
 	ripc__memberships_close(resolver);
-	while ((asked = ripc__map_next(&resolver->asked, &at))) {
-		/* Only relays are owned by nothing but the table; freeing changes the table. */
+	/* Only relays are owned by nothing but the table. */
+	while ((asked = ripc__map_any(&resolver->asked)))
 		ripc__relay_free(resolver, asked);
-		at = 0;
-	}
 	source_for_each(slot, resolver) {
 		slot->ops->close(slot->state);
 		free(slot->state);
@@ -843,8 +857,7 @@ bool ripc__resolver_look(struct ripc__resolver *resolver)
 	RIPC__HOLD_CANCEL;
 	bool any = false;
 
-	source_for_each(slot, resolver) {
+	source_for_each(slot, resolver)
 		any |= slot->ops->look && slot->ops->look(slot->state);
-	}
 	return any;
 }
