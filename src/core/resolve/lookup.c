@@ -43,6 +43,21 @@
 #define NOBODY_US    1000000u
 #define DENIED_US    200000u   /* no notice ends this, and a query to an exact source is cheap */
 
+/* An answer about an ID. The record's addresses stand behind it, each {backend, len, bytes}. */
+struct cached {
+	struct list node; /* resolver->cache_order */
+	uint64_t id, expires_us;
+	uint64_t hint_us; /* when the accepted hints are paid for: each costs HINT_US */
+	uint64_t incarnation, stamp, host_identity, context, proof;
+	uint8_t host[16];
+	uint32_t host_heard; /* a notice or the answer arrived from there, in 1,024 us */
+	bool exists : 1, suspect : 1, local : 1;
+	bool doubted : 1; /* too many notices arrived: the next lookup sends a query */
+	uint8_t source; /* index */
+	uint8_t n_addrs;
+	uint8_t addrs[];
+};
+
 static void cached_free(struct ripc__resolver *resolver, struct cached *cached)
 {
 	ripc__map_remove(&resolver->cache, cached->id);

@@ -57,6 +57,14 @@
  * begin together do not fill the queues of their receivers each time together.
  */
 
+#define ANNOUNCE_US 60000000u /* between the notices of one registration, at most */
+/*
+ * A host that is cut off from us is not heard for this long: each of its contexts has missed a
+ * digest.
+ */
+#define SILENT_US   70000000u
+/* A new registration is announced more often for longer than this. */
+#define FRESH_US    75000000u
 #define LEAST_US 4000000u
 #define SPACE_US 312500u
 #define SPREAD_US 1500000u
@@ -65,6 +73,17 @@
 #define CALLED_MAX 40u /* registrations that a context names after a call: over IPv4 and IPv6
                           they take no more than 1.5 times the bytes of the call */
 #define CALLED_KIN 64u /* if more kin are heard after a call, too many follow it */
+
+/* A registration, or the first part of a membership, that digests name. */
+struct digested {
+	struct list node; /* resolver->digest.all; or a list of its own */
+	uint64_t id;      /* of the service, or of the group */
+};
+
+struct digested_member {
+	struct digested digested;
+	uint64_t service; /* the service that has joined the group */
+};
 
 /* The number of datagrams for all registrations. */
 static uint32_t digests(const struct ripc__resolver *resolver)
