@@ -248,11 +248,6 @@ static uint64_t name_of(const struct seal *seal, const uint8_t key[32], uint64_t
 	return ripc__siphash(seal->ctx->self.secret, both, sizeof(both));
 }
 
-struct member *ripc__member_by_name(const struct seal *seal, uint64_t name)
-{
-	return ripc__map_get(&seal->members, name);
-}
-
 static void member_free(struct seal *seal, struct member *member)
 {
 	struct member **at = &seal->opened;
