@@ -21,7 +21,6 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "core/net/backend.h"
@@ -29,6 +28,7 @@
 #include "internal.h"
 #include "ripc/ripc.h"
 #include "util/map.h"
+#include "util/system/clock.h"
 #include "util/system/remedy.h"
 #include "util/system/users.h"
 
@@ -111,14 +111,6 @@ static int name_bind(const struct local *local, uint64_t id, uint64_t k, int fd)
 	return bind(fd, (const struct sockaddr *)&name, len) ? -errno : 0;
 }
 
-static uint64_t clock_us(clockid_t clock)
-{
-	struct timespec now;
-
-	clock_gettime(clock, &now);
-	return (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u;
-}
-
 /* Parses "... @ripc/<uid>/<id>/<k>". */
 static bool line_parse(const char *line, unsigned int *uid, struct name *found)
 {
@@ -155,7 +147,8 @@ static int name_add(struct name_list *list, const struct name *name)
 static int names_refresh(struct local *local)
 {
 	struct names *names = &local->names;
-	uint64_t now_us = clock_us(CLOCK_MONOTONIC), patience_us = COST_TIMES * names->took_us;
+	uint64_t now_us = ripc__clock_us(CLOCK_MONOTONIC);
+	uint64_t patience_us = COST_TIMES * names->took_us;
 	uint64_t began_us; /* of this thread's processor time: other threads may run in between */
 	unsigned int uid;
 	struct name found;
@@ -167,7 +160,7 @@ static int names_refresh(struct local *local)
 	patience_us = patience_us < LIFETIME_US ? LIFETIME_US : patience_us;
 	if (names->read_us && now_us - names->read_us < patience_us)
 		return 0;
-	began_us = clock_us(CLOCK_THREAD_CPUTIME_ID);
+	began_us = ripc__clock_us(CLOCK_THREAD_CPUTIME_ID);
 	file = fopen("/proc/net/unix", "re");
 	if (!file)
 		return -errno;
@@ -182,8 +175,8 @@ static int names_refresh(struct local *local)
 	}
 	free(line);
 	fclose(file);
-	names->read_us = clock_us(CLOCK_MONOTONIC);
-	names->took_us = clock_us(CLOCK_THREAD_CPUTIME_ID) - began_us;
+	names->read_us = ripc__clock_us(CLOCK_MONOTONIC);
+	names->took_us = ripc__clock_us(CLOCK_THREAD_CPUTIME_ID) - began_us;
 	return error;
 }
 

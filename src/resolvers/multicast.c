@@ -35,15 +35,14 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "core/net/backend.h"
 #include "core/wire/record.h"
-#include "inet.h"
 #include "resolvers/inet.h"
 #include "ripc/ripc.h"
 #include "util/hash/siphash.h"
+#include "util/system/clock.h"
 #include "util/system/remedy.h"
 
 #ifndef IPV6_MULTICAST_ALL /* not in every C library */
@@ -95,14 +94,6 @@ struct multicast {
 	} sent[REMEMBERED]; /* by lo */
 	uint8_t buffer[WIRE_RESOLVE_MAX + 1];
 };
-
-static uint64_t clock_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 static struct interface *interface_get(struct interfaces *interfaces, int index)
 {
@@ -788,7 +779,7 @@ static int multicast_open(void *source, const struct ripc__host *host)
 	if (error)
 		goto err_close_asker;
 	multicast->addresses = addresses_hash(host->interfaces);
-	rescan(multicast, clock_ns());
+	rescan(multicast, ripc__clock_ns(CLOCK_MONOTONIC));
 	interfaces_missing(host->interfaces, missing);
 	if (*missing)
 		host->log(host->arg, RIPC_LOG_WARN, "multicast: there is no interface %s now (of "
@@ -892,7 +883,7 @@ static int send_to_group(struct multicast *multicast, const void *data, size_t l
 {
 	const struct iovec iov = {(void *)(uintptr_t)data, len};
 	const struct interfaces *joined = &multicast->joined;
-	uint64_t now_ns = clock_ns();
+	uint64_t now_ns = ripc__clock_ns(CLOCK_MONOTONIC);
 	bool repeated = joined->n > 1 && is_repeated(multicast, &iov, now_ns);
 	int sent = 0;
 
@@ -992,7 +983,7 @@ static bool has_moved(struct multicast *multicast)
 	multicast->addresses = addresses_hash(multicast->host.interfaces);
 	if (multicast->addresses == last)
 		return false;
-	rescan(multicast, clock_ns());
+	rescan(multicast, ripc__clock_ns(CLOCK_MONOTONIC));
 	return true;
 }
 
