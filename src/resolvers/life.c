@@ -72,7 +72,7 @@ static int lock_open(struct life *life)
 
 	if (fd < 0)
 		return -errno;
-	error = fstat(fd, &stat) ? -errno : ripc__pledge(fd);
+	error = fstat(fd, &stat) ? -errno : ripc__pledge(fd, RIPC__PLEDGE_FIRST);
 	if (error) {
 		close(fd);
 		return error;
@@ -92,7 +92,7 @@ static void lock_drop(struct life *life, int fd)
 
 	close(fd);
 	if (own && life->lock_fd >= 0)
-		(void)ripc__pledge(life->lock_fd);
+		(void)ripc__pledge(life->lock_fd, RIPC__PLEDGE_FIRST);
 }
 
 /* ---- sockets ----------------------------------------------------------------------------- */
@@ -330,7 +330,7 @@ static bool is_over(int fd)
 static bool is_proven(const struct life *life, const struct life_link *link, bool ended)
 {
 	if (link->lock_fd >= 0)
-		return !ripc__is_pledged(link->lock_fd);
+		return !ripc__is_pledged(link->lock_fd, RIPC__PLEDGE_FIRST);
 	return link->ours && (is_over(link->fd) || (ended && is_deserted(life, link->context)));
 }
 
