@@ -770,12 +770,14 @@ static int lookup_own(struct ripc__resolver *resolver, uint64_t id)
 	return 0;
 }
 
-static int lookup_from(struct ripc__resolver *resolver, uint64_t id, const uint8_t *at,
-		const struct ripc__answer **answer)
+int ripc__resolver_lookup_at(struct ripc__resolver *resolver, uint64_t id, const uint8_t host[16],
+		uint64_t now_us, const struct ripc__answer **answer)
 {
+	RIPC__HOLD_CANCEL;
 	struct lookup *lookup = ripc__map_get(&resolver->lookups, id);
 	const struct cached *cached = ripc__map_get(&resolver->cache, id);
 
+	resolver->now_us = now_us;
 	if (!id)
 		return -ENOENT;
 	if (lookup_own(resolver, id) == 0) {
@@ -783,12 +785,12 @@ static int lookup_from(struct ripc__resolver *resolver, uint64_t id, const uint8
 		return 0;
 	}
 	if (lookup && !lookup->ended) {
-		lookup->provoked &= at != NULL; /* now a sender here waits */
+		lookup->provoked &= host != NULL; /* now a sender here waits */
 		return -EINPROGRESS;
 	}
-	if (!cached || cached->suspect || resolver->now_us >= cached->expires_us)
+	if (!cached || cached->suspect || now_us >= cached->expires_us)
 		return lookup_begin(resolver, id,
-			cached && cached->suspect ? cached->incarnation : 0, at);
+			cached && cached->suspect ? cached->incarnation : 0, host);
 	if (!cached->exists)
 		return -ENOENT;
 	cached_answer(resolver, cached, &resolver->found);
@@ -799,19 +801,7 @@ static int lookup_from(struct ripc__resolver *resolver, uint64_t id, const uint8
 int ripc__resolver_lookup(struct ripc__resolver *resolver, uint64_t id, uint64_t now_us,
 		const struct ripc__answer **answer)
 {
-	RIPC__HOLD_CANCEL;
-
-	resolver->now_us = now_us;
-	return lookup_from(resolver, id, NULL, answer);
-}
-
-int ripc__resolver_lookup_at(struct ripc__resolver *resolver, uint64_t id, const uint8_t host[16],
-		uint64_t now_us, const struct ripc__answer **answer)
-{
-	RIPC__HOLD_CANCEL;
-
-	resolver->now_us = now_us;
-	return lookup_from(resolver, id, host, answer);
+	return ripc__resolver_lookup_at(resolver, id, NULL, now_us, answer);
 }
 
 const struct ripc__answer *ripc__resolver_recall(struct ripc__resolver *resolver, uint64_t id)

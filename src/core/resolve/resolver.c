@@ -283,12 +283,6 @@ bool ripc__record_older(const struct wire_record *a, const struct wire_record *b
 
 /* ---- sources ----------------------------------------------------------------------------- */
 
-/*
- * The sources that a configuration chooses, and their order: resolver.sources=local;store.
- * Without that option all are chosen, except the store, which needs servers to be named
- * (store.servers). If these are named, the store takes the place of multicast.
- */
-
 static const char *option(const struct ripc__host *host, const char *name)
 {
 	const char *value = host->option ? host->option(host->arg, name) : NULL;
