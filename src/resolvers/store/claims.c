@@ -517,9 +517,7 @@ int ripc__claim_publish(void *source, uint64_t id, uint64_t incarnation, enum ri
 	claim->private_id = naming == RIPC_NAME_PRIVATE;
 	claim->state = CLAIM_WANTED;
 	claim->rival = naming == RIPC_NAME_DISPLACE ? rival : 0;
-	if (claim->rival) {
-		claim_begin(store, claim);
-	} else if (claim->version >= 0 && store->session) { /* refused before */
+	if (!claim->rival && claim->version >= 0 && store->session) { /* refused before */
 		claim->tries = 0;
 		send_read(store, claim);
 	} else {

@@ -17,16 +17,12 @@
 #define MEMBERS_MAX 4096u     /* of one group, as in core */
 #define NAME_BIT    (1ull << 63) /* a name is the incarnation with this bit */
 
-struct member {
-	struct value value; /* n_addrs 0: not known */
-};
-
 struct group {
 	struct news hint;
 	struct list node;       /* store->groups_order */
 	uint64_t id, serial;    /* of the requests under way */
 	int64_t session;        /* the session that watches it */
-	struct ripc__map names; /* struct member by name */
+	struct ripc__map names; /* struct value by name; n_addrs 0: not known */
 	uint32_t n_asked;       /* values that are being read */
 	bool reading, stale, is_read;
 };
@@ -49,7 +45,7 @@ static struct group *group_of(const struct request *request)
 
 static void names_free(struct ripc__map *names)
 {
-	struct member *member;
+	struct value *member;
 	uint32_t at = 0;
 
 	while ((member = ripc__map_next(names, &at)))
@@ -78,13 +74,13 @@ static void value_read(int rc, const char *bytes, int len, const struct Stat *st
 	struct request *request = (void *)(uintptr_t)data;
 	struct store *store = request->store;
 	struct group *group = group_of(request);
-	struct member *member = group ? ripc__map_get(&group->names, request->name) : NULL;
+	struct value *member = group ? ripc__map_get(&group->names, request->name) : NULL;
 	struct value value;
 
 	(void)stat;
 	if (member && rc == ZOK && ripc__value_decode(bytes, len, &value) == 0 &&
 			(value.incarnation | NAME_BIT) == request->name)
-		member->value = value;
+		*member = value;
 	free(request);
 	if (!group)
 		return;
@@ -122,7 +118,7 @@ static void value_changed(zhandle_t *zh, int type, int state, const char *path, 
 	char parent[STORE_PATH] = "";
 	uint64_t name = child ? ripc__path_id(path) | NAME_BIT : 0;
 	struct group *group = NULL;
-	struct member *member;
+	struct value *member;
 
 	(void)state;
 	if (child && child - path < STORE_PATH)
@@ -132,7 +128,7 @@ static void value_changed(zhandle_t *zh, int type, int state, const char *path, 
 	member = group ? ripc__map_get(&group->names, name) : NULL;
 	if (!member)
 		return;
-	member->value.n_addrs = 0;
+	member->n_addrs = 0;
 	if (group->reading) /* the reading ends with the unknown values */
 		return;
 	ripc__session_sends(store);
@@ -144,14 +140,14 @@ static void name_keep(struct store *store, struct group *group, struct ripc__map
 		const char *child)
 {
 	uint64_t name = ripc__path_id(child) | NAME_BIT;
-	struct member *member = ripc__map_remove(old, name);
+	struct value *member = ripc__map_remove(old, name);
 
 	member = member ? member : calloc(1, sizeof(*member));
 	if (!member || ripc__map_put(&group->names, name, member)) {
 		free(member);
 		return;
 	}
-	if (!member->value.n_addrs)
+	if (!member->n_addrs)
 		value_ask(store, group, name, child);
 }
 
@@ -300,9 +296,9 @@ int ripc__members_list(void *source, uint64_t id, void (*found)(void *arg, uint6
 		return group->reading ? -EINPROGRESS : -EHOSTUNREACH;
 	entries = group->names.entries;
 	for (uint32_t i = 0; entries && i < group->names.capacity; i++) {
-		const struct member *member = entries[i].value;
+		const struct value *member = entries[i].value;
 
-		if (member && member->value.n_addrs)
+		if (member && member->n_addrs)
 			found(arg, entries[i].key);
 	}
 	return 0;
@@ -312,11 +308,11 @@ int ripc__members_ask(void *source, uint64_t id, uint64_t name, const void *data
 {
 	const struct store *store = source;
 	const struct group *group = ripc__map_get(&store->groups, id);
-	const struct member *member = group ? ripc__map_get(&group->names, name) : NULL;
+	const struct value *member = group ? ripc__map_get(&group->names, name) : NULL;
 
-	if (!member || !member->value.n_addrs)
+	if (!member || !member->n_addrs)
 		return 0;
-	ripc__value_send(store, &member->value, data, len);
+	ripc__value_send(store, member, data, len);
 	return 1;
 }
 

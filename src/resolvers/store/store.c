@@ -22,6 +22,11 @@
 #include "util/system/clock.h"
 #include "util/system/remedy.h"
 
+#define SESSION_MS     6000
+#define RECEIVE_BUFFER (4 << 20) /* answers to many queries at once */
+#define PROBE_US       1500000u
+#define AUTH_MAX       256
+
 /* ---- moved ------------------------------------------------------------------------------- */
 
 /*
@@ -38,14 +43,6 @@ static void moved_open(struct store *store)
 	if (store->changes >= 0)
 		(void)epoll_ctl(store->epoll_fd, EPOLL_CTL_ADD, store->changes, &event);
 }
-
-static void moved_close(const struct store *store)
-{
-	if (store->changes >= 0)
-		close(store->changes);
-}
-
-/* ---- changes ----------------------------------------------------------------------------- */
 
 /* Writes all stale nodes again: public ones, private ones, and members. */
 static void rewrite_all(struct store *store)
@@ -68,13 +65,6 @@ static bool moved_step(struct store *store)
 		rewrite_all(store);
 	return true;
 }
-
-/* ---- store ------------------------------------------------------------------------------- */
-
-#define SESSION_MS     6000
-#define RECEIVE_BUFFER (4 << 20) /* answers to many queries at once */
-#define PROBE_US       1500000u
-#define AUTH_MAX       256
 
 /* ---- options ----------------------------------------------------------------------------- */
 
@@ -240,7 +230,8 @@ static void store_close(void *source)
 	ripc__joined_free(store);
 	ripc__members_free(store);
 	options_free(store);
-	moved_close(store);
+	if (store->changes >= 0)
+		close(store->changes);
 	close(store->udp);
 	close(store->epoll_fd);
 }
