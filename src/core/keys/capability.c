@@ -12,11 +12,9 @@
 
 #include "core/base/base.h"
 #include "core/objects.h"
-#include "dir.h"
 #include "internal.h"
 #include "ripc/ripc.h"
 #include "sealed.h"
-#include "util/bytes.h"
 #include "util/text.h"
 
 /* ---- grants ------------------------------------------------------------------------------ */

@@ -9,7 +9,6 @@
 #include "core/base/base.h"
 #include "core/objects.h"
 #include "internal.h"
-#include "util/bytes.h"
 #include "util/hash/siphash.h"
 
 /* ---- session ----------------------------------------------------------------------------- */

@@ -9,11 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/budget.h"
-#include "core/wire/record.h"
 #include "internal.h"
-#include "util/list.h"
-#include "util/timers.h"
 
 #define RELAYS_MAX     1024u
 #define RELAY_US       100000u /* time that the host's processes have to answer */

@@ -26,13 +26,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/wire/record.h"
 #include "internal.h"
-#include "resolver.h"
-#include "util/list.h"
-#include "util/map.h"
 #include "util/system/cancel.h"
-#include "util/timers.h"
 
 #define GATHERINGS_MAX 1024u
 #define MEMBERS_MAX    4096u /* of one group */

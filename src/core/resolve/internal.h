@@ -13,15 +13,7 @@
 #include "util/map.h"
 #include "util/timers.h"
 
-struct asked;
-struct heard;
 struct membership;
-struct ripc__addr;
-struct ripc__answer;
-struct ripc__resolver;
-struct ripc__source_event;
-struct wire_record;
-struct wire_resolve;
 
 /* ---- resolver internal ------------------------------------------------------------------- */
 

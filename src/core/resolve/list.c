@@ -13,13 +13,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "core/wire/record.h"
 #include "internal.h"
-#include "resolver.h"
-#include "util/list.h"
-#include "util/map.h"
 #include "util/system/cancel.h"
-#include "util/timers.h"
 
 #define LIST_ROUND_US 100000u
 #define BATCH         8u     /* IDs of this host queried at once */

@@ -11,15 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/budget.h"
-#include "core/wire/record.h"
 #include "internal.h"
-#include "resolver.h"
 #include "ripc/ripc.h"
-#include "util/list.h"
-#include "util/map.h"
 #include "util/system/cancel.h"
-#include "util/timers.h"
 
 /* ---- queries ----------------------------------------------------------------------------- */
 
@@ -708,7 +702,6 @@ static void init(struct ripc__resolver *resolver)
 	void *arg = resolver->owner.arg;
 
 	resolver->home = resolver->exact = -1;
-	ripc__timers_init(&resolver->timers);
 	ripc__map_init(&resolver->asked, draw(arg));
 	ripc__map_init(&resolver->lookups, draw(arg));
 	ripc__map_init(&resolver->cache, draw(arg));
