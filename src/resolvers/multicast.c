@@ -39,7 +39,7 @@
 
 #include "core/net/backend.h"
 #include "core/wire/record.h"
-#include "resolvers/inet.h"
+#include "internal.h"
 #include "ripc/ripc.h"
 #include "util/hash/siphash.h"
 #include "util/system/clock.h"

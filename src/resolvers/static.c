@@ -28,7 +28,6 @@
 #include "core/net/backend.h"
 #include "core/wire/record.h"
 #include "internal.h"
-#include "resolvers/inet.h"
 #include "ripc/ripc.h"
 #include "util/system/clock.h"
 #include "util/system/remedy.h"

@@ -23,7 +23,7 @@ PAGES = {'ripc_config': 'ripc_open', 'ripc_send': 'ripc_sendmsg', 'ripc_path': '
 OPTION_LISTS = ['src/backends/options.c', 'src/backends/options.c',
                 'src/backends/shm/share.c', 'src/backends/udp/udp.c',
                 'src/backends/options.c', 'src/resolvers/inet.c',
-                'src/core/group/stream.c', 'src/resolvers/store/options.c']
+                'src/core/group/stream.c']
 
 
 def read(path):

@@ -15,7 +15,6 @@
 #include <unistd.h>
 
 #include "internal.h"
-#include "resolvers/inet.h"
 #include "resolvers/internal.h"
 #include "ripc/ripc.h"
 #include "util/options.h"

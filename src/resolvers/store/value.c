@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 
 #include "internal.h"
-#include "resolvers/inet.h"
+#include "resolvers/internal.h"
 #include "util/bytes.h"
 #include "util/system/clock.h"
 
