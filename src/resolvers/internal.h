@@ -43,11 +43,14 @@ struct life {
  */
 void ripc__life_open(struct life *life, const struct ripc__host *host, uid_t uid, int epoll_fd);
 void ripc__life_close(struct life *life);
+
+/* Slots of a source that begins with its struct life. */
+
 /* The end of this context will be reported (host.gone), if it is on this host; counted. */
-void ripc__life_watch(struct life *life, uint64_t context);
-void ripc__life_unwatch(struct life *life, uint64_t context);
+void ripc__life_watch(void *source, uint64_t context);
+void ripc__life_unwatch(void *source, uint64_t context);
 /* Polls some of the locks: a forked child may keep a connection. Are there any? */
-bool ripc__life_look(struct life *life);
+bool ripc__life_look(void *source);
 
 /* Does the object of an epoll_fd event belong here? Then: it is readable. */
 static inline bool ripc__life_owns(const void *data)
@@ -56,9 +59,9 @@ static inline bool ripc__life_owns(const void *data)
 }
 void ripc__life_ready(struct life *life, void *data);
 /* The number by which contexts know that they can prove each other's end; 0: this one cannot. */
-uint64_t ripc__life_number(const struct life *life);
+uint64_t ripc__life_number(void *source);
 /* Has this context of the same number ended? */
-bool ripc__life_ended(const struct life *life, uint64_t context);
+bool ripc__life_ended(void *source, uint64_t context);
 /* Frees closed links. Between two calls of epoll_wait: no event refers to them. */
 void ripc__life_tend(struct life *life);
 

@@ -292,19 +292,30 @@ static void tell(struct life *life, struct life_link *link)
 	life->host.gone(life->host.arg, context);
 }
 
-/* Is there no listener where a context listens as long as it lives? */
-static bool is_deserted(const struct life *life, uint64_t context)
+/* Connects to where a context listens as long as it lives. Returns the socket. */
+static int connect_to(const struct life *life, uint64_t context)
 {
 	struct sockaddr_un name;
 	socklen_t len = name_make(life, context, &name);
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	bool deserted;
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), error;
 
 	if (fd < 0)
-		return false;
-	deserted = connect(fd, (struct sockaddr *)&name, len) && errno == ECONNREFUSED;
+		return -errno;
+	if (connect(fd, (struct sockaddr *)&name, len) == 0)
+		return fd;
+	error = -errno;
 	close(fd);
-	return deserted;
+	return error;
+}
+
+/* Is there no listener? */
+static bool is_deserted(const struct life *life, uint64_t context)
+{
+	int fd = connect_to(life, context);
+
+	if (fd >= 0)
+		close(fd);
+	return fd == -ECONNREFUSED;
 }
 
 /* Has the process ended that listened at the other end? A child of it may still have the socket. */
@@ -373,15 +384,11 @@ static bool link_watch(struct life *life, struct life_link *link, int fd)
  */
 static int link_connect(struct life *life, struct life_link *link)
 {
-	struct sockaddr_un name;
-	socklen_t len = name_make(life, link->context, &name);
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	int error;
+	int fd = connect_to(life, link->context), error = 0;
 
 	if (fd < 0)
-		return -errno;
-	error = connect(fd, (struct sockaddr *)&name, len) ? -errno : 0;
-	if (!error && !is_believed(life, fd))
+		return fd;
+	if (!is_believed(life, fd))
 		error = -EACCES;
 	if (!error && introduce(life, fd))
 		error = -EPIPE;
@@ -539,8 +546,9 @@ void ripc__life_close(struct life *life)
 	life->listener = -1;
 }
 
-void ripc__life_watch(struct life *life, uint64_t context)
+void ripc__life_watch(void *source, uint64_t context)
 {
+	struct life *life = source;
 	struct life_link *link;
 
 	if (life->lock_fd < 0 || !context || context == life->host.context)
@@ -558,16 +566,18 @@ void ripc__life_watch(struct life *life, uint64_t context)
 		tell(life, link);
 }
 
-void ripc__life_unwatch(struct life *life, uint64_t context)
+void ripc__life_unwatch(void *source, uint64_t context)
 {
+	struct life *life = source;
 	struct life_link *link = context ? ripc__map_get(&life->links, context) : NULL;
 
 	if (link && link->refs && --link->refs == 0)
 		link_end(life, link);
 }
 
-bool ripc__life_look(struct life *life)
+bool ripc__life_look(void *source)
 {
+	struct life *life = source;
 	uint32_t at = life->look_at, n = 0;
 	struct life_link *link;
 
@@ -598,8 +608,9 @@ void ripc__life_tend(struct life *life)
 		free(list_entry(list_pop(&life->closed), struct life_link, node));
 }
 
-uint64_t ripc__life_number(const struct life *life)
+uint64_t ripc__life_number(void *source)
 {
+	const struct life *life = source;
 	static const uint8_t key[16];
 	const uint64_t shared[2] = {life->host.identity, life->uid};
 
@@ -608,7 +619,9 @@ uint64_t ripc__life_number(const struct life *life)
 	return ripc__siphash(key, shared, sizeof(shared));
 }
 
-bool ripc__life_ended(const struct life *life, uint64_t context)
+bool ripc__life_ended(void *source, uint64_t context)
 {
+	const struct life *life = source;
+
 	return context != life->host.context && is_deserted(life, context);
 }

@@ -76,13 +76,13 @@ struct endpoint {
 };
 
 struct local {
+	struct life life; /* the first member: some slots of the source are functions of life */
 	struct ripc__host host;
 	uid_t uid;
 	bool is_user;                    /* uid is of one user, and not of all unknown ones */
 	int epoll_fd;
 	struct endpoint asker;
 	struct ripc__map endpoints;      /* by ID */
-	struct life life;
 	struct names names;
 	struct endpoint *ready[READY_MAX]; /* NULL: closed since it was fetched, or of life */
 	uint32_t n_ready, next_ready;
@@ -650,31 +650,6 @@ static int local_poll(void *source, struct ripc__source_event *event)
 	return 0;
 }
 
-static void local_watch(void *source, uint64_t context)
-{
-	ripc__life_watch(&((struct local *)source)->life, context);
-}
-
-static void local_unwatch(void *source, uint64_t context)
-{
-	ripc__life_unwatch(&((struct local *)source)->life, context);
-}
-
-static bool local_look(void *source)
-{
-	return ripc__life_look(&((struct local *)source)->life);
-}
-
-static uint64_t local_life(void *source)
-{
-	return ripc__life_number(&((struct local *)source)->life);
-}
-
-static bool local_ended(void *source, uint64_t context)
-{
-	return ripc__life_ended(&((struct local *)source)->life, context);
-}
-
 static int local_wait_fd(void *source)
 {
 	const struct local *local = source;
@@ -703,9 +678,9 @@ const struct ripc__source ripc__local_source = {
 		.list = local_members,
 		.ask = local_ask_member,
 	},
-	.watch = local_watch,
-	.unwatch = local_unwatch,
-	.look = local_look,
-	.life = local_life,
-	.ended = local_ended,
+	.watch = ripc__life_watch,
+	.unwatch = ripc__life_unwatch,
+	.look = ripc__life_look,
+	.life = ripc__life_number,
+	.ended = ripc__life_ended,
 };
