@@ -42,8 +42,9 @@ static int use_end(struct lib *lib, int rc)
 	return rc;
 }
 
-#define IN_USE(lib, call) \
-	(ripc__crypto_use_begin(&(lib)->use) ? use_end(lib, call) : -ESHUTDOWN)
+/* state: of a struct lib. */
+#define IN_USE(state, call) \
+	(ripc__crypto_use_begin(&((struct lib *)(state))->use) ? use_end(state, call) : -ESHUTDOWN)
 
 static void free_all(struct lib *lib)
 {
@@ -124,9 +125,7 @@ static int public_of(struct lib *lib, const char *kind, const uint8_t secret[32]
 
 static int dh_public(void *state, const uint8_t secret[32], uint8_t key[32])
 {
-	struct lib *lib = state;
-
-	return IN_USE(lib, public_of(lib, "X25519", secret, key));
+	return IN_USE(state, public_of(state, "X25519", secret, key));
 }
 
 static int shared_of(struct lib *lib, const uint8_t secret[32], const uint8_t key[32],
@@ -152,16 +151,12 @@ static int shared_of(struct lib *lib, const uint8_t secret[32], const uint8_t ke
 
 static int dh(void *state, const uint8_t secret[32], const uint8_t key[32], uint8_t shared[32])
 {
-	struct lib *lib = state;
-
-	return IN_USE(lib, shared_of(lib, secret, key, shared));
+	return IN_USE(state, shared_of(state, secret, key, shared));
 }
 
 static int sign_public(void *state, const uint8_t secret[32], uint8_t key[32])
 {
-	struct lib *lib = state;
-
-	return IN_USE(lib, public_of(lib, "ED25519", secret, key));
+	return IN_USE(state, public_of(state, "ED25519", secret, key));
 }
 
 static int signature_make(struct lib *lib, const uint8_t secret[32], const struct iovec *data,
@@ -183,9 +178,7 @@ static int signature_make(struct lib *lib, const uint8_t secret[32], const struc
 static int sign(void *state, const uint8_t secret[32], const struct iovec *data,
 		uint8_t signature[64])
 {
-	struct lib *lib = state;
-
-	return IN_USE(lib, signature_make(lib, secret, data, signature));
+	return IN_USE(state, signature_make(state, secret, data, signature));
 }
 
 static int signature_check(struct lib *lib, const uint8_t key[32], const struct iovec *data,
@@ -207,9 +200,7 @@ static int signature_check(struct lib *lib, const uint8_t key[32], const struct 
 static int verify(void *state, const uint8_t key[32], const struct iovec *data,
 		const uint8_t signature[64])
 {
-	struct lib *lib = state;
-
-	return IN_USE(lib, signature_check(lib, key, data, signature));
+	return IN_USE(state, signature_check(state, key, data, signature));
 }
 
 /* ---- SHA-256 ----------------------------------------------------------------------------- */
@@ -225,9 +216,7 @@ static int hash_make(struct lib *lib, const struct iovec *in, uint32_t n, uint8_
 
 static int hash(void *state, const struct iovec *in, uint32_t n, uint8_t digest[32])
 {
-	struct lib *lib = state;
-
-	return IN_USE(lib, hash_make(lib, in, n, digest));
+	return IN_USE(state, hash_make(state, in, n, digest));
 }
 
 static int mac_make(struct lib *lib, const uint8_t key[32], const struct iovec *in, uint32_t n,
@@ -250,9 +239,7 @@ static int mac_make(struct lib *lib, const uint8_t key[32], const struct iovec *
 static int mac(void *state, const uint8_t key[32], const struct iovec *in, uint32_t n,
 		uint8_t digest[32])
 {
-	struct lib *lib = state;
-
-	return IN_USE(lib, mac_make(lib, key, in, n, digest));
+	return IN_USE(state, mac_make(state, key, in, n, digest));
 }
 
 /* ---- ciphers ----------------------------------------------------------------------------- */
@@ -281,14 +268,13 @@ static int cipher_choose(struct aead *aead, enum ripc__cipher cipher)
 
 static void *aead_alloc(void *state, enum ripc__cipher cipher, bool seals)
 {
-	struct lib *lib = state;
 	struct aead *aead = calloc(1, sizeof(*aead));
 
 	if (!aead)
 		return NULL;
-	aead->lib = lib;
+	aead->lib = state;
 	aead->seals = seals;
-	if (IN_USE(lib, cipher_choose(aead, cipher)) == 0)
+	if (IN_USE(state, cipher_choose(aead, cipher)) == 0)
 		return aead;
 	aead_free(aead);
 	return NULL;

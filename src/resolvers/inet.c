@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Shared by the resolver sources for networks: sockets, receiving with the address that was
- * queried, answering from that address, and the common options.
+ * queried, answering from that address, and the options of the sources.
  *
  * A reply address is: the sender's address and port (2 bytes), and the local address to answer
  * from, all in network order; an address has 4 bytes over IPv4 and 16 over IPv6. Over IPv6 the
@@ -13,13 +13,14 @@
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "core/wire/record.h"
-#include "inet.h"
+#include "internal.h"
 #include "ripc/ripc.h"
 #include "util/options.h"
 
@@ -39,6 +40,14 @@ const struct ripc__option ripc__resolver_options[] = {
 	{"resolver.port", RIPC_NUMBER, 1, 65535, 0},
 	{"resolver.sources", RIPC_WORD, 0, 0, 0},
 	{"resolver.ttl", RIPC_NUMBER, 0, 255, 0},
+	{0},
+};
+
+const struct ripc__option ripc__store_options[] = {
+	{"store.auth", RIPC_WORD, 0, 0, offsetof(struct store_wish, auth)},
+	{"store.cluster", RIPC_WORD, 0, 0, offsetof(struct store_wish, cluster)},
+	{"store.servers", RIPC_WORD, 0, 0, offsetof(struct store_wish, servers)},
+	{"store.session_ms", RIPC_NUMBER, 500, 600000, offsetof(struct store_wish, session_ms)},
 	{0},
 };
 

@@ -6,56 +6,11 @@
 #include <netinet/in.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/socket.h>
 #include <sys/types.h>
-#include <sys/un.h>
 
 #include "core/net/backend.h"
 #include "util/list.h"
 #include "util/map.h"
-
-struct renewal;
-
-/* ---- names ------------------------------------------------------------------------------- */
-
-/*
- * The names of services that this host's processes have bound, "\0ripc/<uid>/<id>/<k>": how the
- * names are made, and how existing ones are read from /proc/net/unix.
- *
- * k is a number in hex. 0: the first owner's. 1 to 7: of an owner that displaced one that did
- * not respond. 8: of a private ID. Larger ones: drawn at random by a process that found 0 to 7
- * taken, hence no process can take all. The k of a group's member is its incarnation, with the
- * highest bit set.
- */
-
-#define NAMES_PER_ID  8u /* tried without reading which names exist */
-#define NAME_PRIVATE  8u
-
-struct name {
-	uint64_t id, k;
-};
-
-/*
- * The names that were read last; reading takes milliseconds where there are thousands of
- * sockets.
- */
-struct names {
-	uid_t uid;
-	struct name *at;
-	uint32_t n, room;
-	uint64_t *others;   /* IDs of names that other users have bound */
-	uint32_t n_others, others_room;
-	uint64_t read_us, took_us; /* read_us 0: never */
-};
-
-/* Returns the length for bind and sendto. */
-socklen_t ripc__name_make(uid_t uid, const struct name *wanted, struct sockaddr_un *name);
-/*
- * Updates at[0..n) and others[0..n_others), unless they are recent: of the last 40 ms, or 50
- * times the duration of a reading.
- */
-int ripc__names_refresh(struct names *names);
-void ripc__names_free(struct names *names);
 
 /* ---- life -------------------------------------------------------------------------------- */
 
@@ -88,11 +43,14 @@ struct life {
  */
 void ripc__life_open(struct life *life, const struct ripc__host *host, uid_t uid, int epoll_fd);
 void ripc__life_close(struct life *life);
+
+/* Slots of a source that begins with its struct life. */
+
 /* The end of this context will be reported (host.gone), if it is on this host; counted. */
-void ripc__life_watch(struct life *life, uint64_t context);
-void ripc__life_unwatch(struct life *life, uint64_t context);
+void ripc__life_watch(void *source, uint64_t context);
+void ripc__life_unwatch(void *source, uint64_t context);
 /* Polls some of the locks: a forked child may keep a connection. Are there any? */
-bool ripc__life_look(struct life *life);
+bool ripc__life_look(void *source);
 
 /* Does the object of an epoll_fd event belong here? Then: it is readable. */
 static inline bool ripc__life_owns(const void *data)
@@ -101,9 +59,9 @@ static inline bool ripc__life_owns(const void *data)
 }
 void ripc__life_ready(struct life *life, void *data);
 /* The number by which contexts know that they can prove each other's end; 0: this one cannot. */
-uint64_t ripc__life_number(const struct life *life);
+uint64_t ripc__life_number(void *source);
 /* Has this context of the same number ended? */
-bool ripc__life_ended(const struct life *life, uint64_t context);
+bool ripc__life_ended(void *source, uint64_t context);
 /* Frees closed links. Between two calls of epoll_wait: no event refers to them. */
 void ripc__life_tend(struct life *life);
 
@@ -134,17 +92,80 @@ int ripc__peers_read(const char *text, in_port_t port, struct peers *peers);
 /* Takes over the results of a newer reading. An address that is still there keeps its place. */
 void ripc__peers_update(struct peers *peers, const struct peers *newer);
 
-/* A reading by a thread of its own, because the name service may keep it waiting. */
+/* ---- networks ---------------------------------------------------------------------------- */
 
-/* fd, an eventfd, becomes readable at its end. NULL: there is no thread, or no memory. */
-struct renewal *ripc__renewal_begin(const char *text, in_port_t port, int fd);
+/* Shared by the sources for networks (inet.c). */
+
+#define INET_PORT  15511          /* every context listens here (option "resolver.port") */
+#define INET_GROUP "239.255.76.82" /* administratively scoped, RFC 2365 */
 /*
- * False: the reading is not done yet. Otherwise it is freed, and newer and error are its
- * results.
+ * Transient, site-local, RFC 4291 and 3307. Because the scope is wider than a link, the kernel
+ * sends from a global or unique local address, if the interface has one (RFC 6724, rule 2).
  */
-bool ripc__renewal_take(struct renewal *renewal, struct peers *newer, int *error);
-/* The result is not needed any more. Does not block. */
-void ripc__renewal_leave(struct renewal *renewal);
+#define INET_GROUP6 "ff15::f269:7063"
+
+/* The option's number, or fallback if it is not set. -EINVAL: no number in its range (logged). */
+int ripc__inet_number(const struct ripc__host *host, const char *option, uint32_t fallback);
+/* The port that contexts listen on. -EINVAL (logged). */
+int ripc__inet_port(const struct ripc__host *host);
+/* Is name one of "eth0,lo"? NULL names all. */
+bool ripc__inet_interface_wanted(const char *wanted, const char *name);
+/*
+ * Opens a non-blocking UDP socket that reports the destination of each datagram, or returns a
+ * negative errno.
+ */
+int ripc__inet_socket(void);
+/* The same for IPv6 alone. */
+int ripc__inet6_socket(void);
+/*
+ * Receives one datagram of at most WIRE_RESOLVE_MAX bytes. 1; 0: there is none. buffer has
+ * WIRE_RESOLVE_MAX + 1 bytes. A datagram that is too long or has an impossible sender is
+ * dropped.
+ */
+int ripc__inet_receive(int fd, uint8_t *buffer, struct ripc__source_event *event);
+/* Is this an event's sender over IPv6? */
+bool ripc__inet_is_six(const struct ripc__addr *to);
+/* The interface by which an event arrived over IPv6; 0: not known. */
+uint32_t ripc__inet_interface(const struct ripc__addr *from);
+/*
+ * Answers an event's sender, from the address that it had sent to, by a socket of its family. If
+ * that was a group over IPv6, the kernel chooses the address.
+ */
+int ripc__inet_reply(int fd, const struct ripc__addr *to, const void *data, size_t len);
+/*
+ * A descriptor, the caller's to close, that is readable when the kernel reports a change of
+ * interfaces or addresses (netlink). -1: not every sandbox has it.
+ */
+int ripc__changes_open(void);
+/* Reads the reports; does not block. Were there any? fd -1: no. */
+bool ripc__changes_read(int fd);
+
+/* ---- filter ------------------------------------------------------------------------------ */
+
+/*
+ * Lets the kernel drop multicast queries about IDs that no service here has, and notices about
+ * them while this process only serves: otherwise each wakes every process of a host. A packet
+ * that passes may still be about another ID.
+ */
+
+#define FILTER_WORDS 16u
+
+struct filter {
+	uint32_t bits[FILTER_WORDS]; /* by a hash of the ID; never cleared */
+	uint8_t kin;        /* the last bits of this context's number (WIRE_DIGEST_KIN) */
+	bool serves, knows; /* has a public ID; IDs of others are of interest */
+};
+
+/* This context has the ID from now on. True: the filter has changed. */
+bool ripc__filter_add(struct filter *filter, uint64_t id, bool private_id);
+/* Notices about IDs of others concern this process from now on. True: the filter has changed. */
+bool ripc__filter_know(struct filter *filter);
+/*
+ * Attaches the filter to a UDP socket, in place of the last one. Datagrams to other addresses
+ * pass; on an IPv4 socket the group is v4-mapped. If the kernel refuses the filter, none is
+ * left, because the last one does not know the new ID.
+ */
+void ripc__filter_attach(const struct filter *filter, int fd, const struct in6_addr *group);
 
 /* ---- options ----------------------------------------------------------------------------- */
 

@@ -72,7 +72,7 @@ static int lock_open(struct life *life)
 
 	if (fd < 0)
 		return -errno;
-	error = fstat(fd, &stat) ? -errno : ripc__pledge(fd);
+	error = fstat(fd, &stat) ? -errno : ripc__pledge(fd, RIPC__PLEDGE_FIRST);
 	if (error) {
 		close(fd);
 		return error;
@@ -92,7 +92,7 @@ static void lock_drop(struct life *life, int fd)
 
 	close(fd);
 	if (own && life->lock_fd >= 0)
-		(void)ripc__pledge(life->lock_fd);
+		(void)ripc__pledge(life->lock_fd, RIPC__PLEDGE_FIRST);
 }
 
 /* ---- sockets ----------------------------------------------------------------------------- */
@@ -292,19 +292,30 @@ static void tell(struct life *life, struct life_link *link)
 	life->host.gone(life->host.arg, context);
 }
 
-/* Is there no listener where a context listens as long as it lives? */
-static bool is_deserted(const struct life *life, uint64_t context)
+/* Connects to where a context listens as long as it lives. Returns the socket. */
+static int connect_to(const struct life *life, uint64_t context)
 {
 	struct sockaddr_un name;
 	socklen_t len = name_make(life, context, &name);
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	bool deserted;
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), error;
 
 	if (fd < 0)
-		return false;
-	deserted = connect(fd, (struct sockaddr *)&name, len) && errno == ECONNREFUSED;
+		return -errno;
+	if (connect(fd, (struct sockaddr *)&name, len) == 0)
+		return fd;
+	error = -errno;
 	close(fd);
-	return deserted;
+	return error;
+}
+
+/* Is there no listener? */
+static bool is_deserted(const struct life *life, uint64_t context)
+{
+	int fd = connect_to(life, context);
+
+	if (fd >= 0)
+		close(fd);
+	return fd == -ECONNREFUSED;
 }
 
 /* Has the process ended that listened at the other end? A child of it may still have the socket. */
@@ -330,7 +341,7 @@ static bool is_over(int fd)
 static bool is_proven(const struct life *life, const struct life_link *link, bool ended)
 {
 	if (link->lock_fd >= 0)
-		return !ripc__is_pledged(link->lock_fd);
+		return !ripc__is_pledged(link->lock_fd, RIPC__PLEDGE_FIRST);
 	return link->ours && (is_over(link->fd) || (ended && is_deserted(life, link->context)));
 }
 
@@ -373,15 +384,11 @@ static bool link_watch(struct life *life, struct life_link *link, int fd)
  */
 static int link_connect(struct life *life, struct life_link *link)
 {
-	struct sockaddr_un name;
-	socklen_t len = name_make(life, link->context, &name);
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	int error;
+	int fd = connect_to(life, link->context), error = 0;
 
 	if (fd < 0)
-		return -errno;
-	error = connect(fd, (struct sockaddr *)&name, len) ? -errno : 0;
-	if (!error && !is_believed(life, fd))
+		return fd;
+	if (!is_believed(life, fd))
 		error = -EACCES;
 	if (!error && introduce(life, fd))
 		error = -EPIPE;
@@ -520,7 +527,6 @@ void ripc__life_open(struct life *life, const struct ripc__host *host, uid_t uid
 void ripc__life_close(struct life *life)
 {
 	struct life_link *link;
-	uint32_t at = 0;
 
 	/*
 	 * First of all: a process that learns of the end by its connection must find the lock
@@ -531,10 +537,8 @@ void ripc__life_close(struct life *life)
 	life->lock_fd = -1;
 	while (!list_empty(&life->unnamed))
 		link_end(life, list_entry(life->unnamed.next, struct life_link, node));
-	while ((link = ripc__map_next(&life->links, &at))) {
+	while ((link = ripc__map_any(&life->links)))
 		link_end(life, link);
-		at = 0;
-	}
 	ripc__life_tend(life);
 	ripc__map_free(&life->links);
 	if (life->listener >= 0)
@@ -542,8 +546,9 @@ void ripc__life_close(struct life *life)
 	life->listener = -1;
 }
 
-void ripc__life_watch(struct life *life, uint64_t context)
+void ripc__life_watch(void *source, uint64_t context)
 {
+	struct life *life = source;
 	struct life_link *link;
 
 	if (life->lock_fd < 0 || !context || context == life->host.context)
@@ -561,16 +566,18 @@ void ripc__life_watch(struct life *life, uint64_t context)
 		tell(life, link);
 }
 
-void ripc__life_unwatch(struct life *life, uint64_t context)
+void ripc__life_unwatch(void *source, uint64_t context)
 {
+	struct life *life = source;
 	struct life_link *link = context ? ripc__map_get(&life->links, context) : NULL;
 
 	if (link && link->refs && --link->refs == 0)
 		link_end(life, link);
 }
 
-bool ripc__life_look(struct life *life)
+bool ripc__life_look(void *source)
 {
+	struct life *life = source;
 	uint32_t at = life->look_at, n = 0;
 	struct life_link *link;
 
@@ -601,8 +608,9 @@ void ripc__life_tend(struct life *life)
 		free(list_entry(list_pop(&life->closed), struct life_link, node));
 }
 
-uint64_t ripc__life_number(const struct life *life)
+uint64_t ripc__life_number(void *source)
 {
+	const struct life *life = source;
 	static const uint8_t key[16];
 	const uint64_t shared[2] = {life->host.identity, life->uid};
 
@@ -611,7 +619,9 @@ uint64_t ripc__life_number(const struct life *life)
 	return ripc__siphash(key, shared, sizeof(shared));
 }
 
-bool ripc__life_ended(const struct life *life, uint64_t context)
+bool ripc__life_ended(void *source, uint64_t context)
 {
+	const struct life *life = source;
+
 	return context != life->host.context && is_deserted(life, context);
 }

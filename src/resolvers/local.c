@@ -4,7 +4,7 @@
  * thus answers at once if a name is not bound, and removes the name with the last process that
  * has it.
  *
- * The name is "\0ripc/<uid>/<id>/<k>" in hex (internal.h). k is 0, unless the owner of a lower k
+ * The name is "\0ripc/<uid>/<id>/<k>" in hex. k is 0, unless the owner of a lower k
  * is dead but its name is not (a forked child has inherited the socket), or is another user's:
  * then core displaces it with the next k, and when all are taken, with one that cannot be
  * predicted. A query is sent to every k that exists. Each member of a group binds a name of the
@@ -28,6 +28,7 @@
 #include "internal.h"
 #include "ripc/ripc.h"
 #include "util/map.h"
+#include "util/system/clock.h"
 #include "util/system/remedy.h"
 #include "util/system/users.h"
 
@@ -38,6 +39,36 @@
 #define READY_MAX    16   /* readable sockets fetched from the kernel at once */
 #define ASK_ALL_MAX  1024 /* names that one query for all reaches */
 
+#define NAMES_PER_ID 8u     /* tried without reading which names exist */
+#define NAME_PRIVATE 8u
+#define LIFETIME_US  40000u /* names that were read are recent for this long, */
+#define COST_TIMES   50u    /* or 50 times as long as the reading took: a fiftieth of a processor */
+#define NAMES_MAX    65536u
+
+/*
+ * The name of a service that a process of this host has bound. k is a number in hex. 0: the first
+ * owner's. 1 to 7: of an owner that displaced one that did not respond. 8: of a private ID. Larger
+ * ones: drawn at random by a process that found 0 to 7 taken, hence no process can take all. The k
+ * of a group's member is its incarnation, with the highest bit set.
+ */
+struct name {
+	uint64_t id, k;
+};
+
+struct name_list {
+	struct name *at;
+	uint32_t n, room;
+};
+
+/*
+ * The names that were read last from /proc/net/unix; reading takes milliseconds where there are
+ * thousands of sockets.
+ */
+struct names {
+	struct name_list own, others; /* of our user; of other users */
+	uint64_t read_us, took_us;    /* read_us 0: never */
+};
+
 /* One socket: of a published ID, or the one that sends queries. */
 struct endpoint {
 	uint64_t id; /* or member_key(); 0: sends queries */
@@ -45,24 +76,111 @@ struct endpoint {
 };
 
 struct local {
+	struct life life; /* the first member: some slots of the source are functions of life */
 	struct ripc__host host;
 	uid_t uid;
 	bool is_user;                    /* uid is of one user, and not of all unknown ones */
 	int epoll_fd;
 	struct endpoint asker;
 	struct ripc__map endpoints;      /* by ID */
-	struct life life;
 	struct names names;
 	struct endpoint *ready[READY_MAX]; /* NULL: closed since it was fetched, or of life */
 	uint32_t n_ready, next_ready;
 	uint8_t buffer[WIRE_RESOLVE_MAX + 1]; /* one more, to detect longer ones */
 };
 
-static socklen_t name_make(const struct local *local, uint64_t id, uint64_t k,
-		struct sockaddr_un *name)
+/* ---- names ------------------------------------------------------------------------------- */
+
+/* Returns the length for bind and sendto. */
+static socklen_t name_make(uid_t uid, uint64_t id, uint64_t k, struct sockaddr_un *name)
 {
-	return ripc__name_make(local->uid, &(struct name){id, k}, name);
+	int len;
+
+	memset(name, 0, sizeof(*name));
+	name->sun_family = AF_UNIX;
+	len = snprintf(name->sun_path + 1, sizeof(name->sun_path) - 1,
+		"ripc/%x/%016" PRIx64 "/%" PRIx64, (unsigned int)uid, id, k);
+	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len);
 }
+
+static int name_bind(const struct local *local, uint64_t id, uint64_t k, int fd)
+{
+	struct sockaddr_un name;
+	socklen_t len = name_make(local->uid, id, k, &name);
+
+	return bind(fd, (const struct sockaddr *)&name, len) ? -errno : 0;
+}
+
+/* Parses "... @ripc/<uid>/<id>/<k>". */
+static bool line_parse(const char *line, unsigned int *uid, struct name *found)
+{
+	const char *at = strchr(line, '@');
+	struct sockaddr_un again;
+	size_t len;
+
+	if (!at || sscanf(at, "@ripc/%8x/%16" SCNx64 "/%16" SCNx64, uid, &found->id,
+			&found->k) != 3)
+		return false;
+	/* There is one way to write it. */
+	name_make(*uid, found->id, found->k, &again);
+	len = strlen(again.sun_path + 1);
+	return found->id && strncmp(at + 1, again.sun_path + 1, len) == 0 &&
+		(at[1 + len] == '\n' || at[1 + len] == '\0');
+}
+
+static int name_add(struct name_list *list, const struct name *name)
+{
+	if (list->n == list->room) {
+		uint32_t room = list->room ? 2 * list->room : 64;
+		struct name *more = realloc(list->at, room * sizeof(*more));
+
+		if (!more)
+			return -ENOMEM;
+		list->at = more;
+		list->room = room;
+	}
+	list->at[list->n++] = *name;
+	return 0;
+}
+
+/* Reads the names, unless they are recent. */
+static int names_refresh(struct local *local)
+{
+	struct names *names = &local->names;
+	uint64_t now_us = ripc__clock_us(CLOCK_MONOTONIC);
+	uint64_t patience_us = COST_TIMES * names->took_us;
+	uint64_t began_us; /* of this thread's processor time: other threads may run in between */
+	unsigned int uid;
+	struct name found;
+	char *line = NULL;
+	size_t size = 0;
+	int error = 0;
+	FILE *file;
+
+	patience_us = patience_us < LIFETIME_US ? LIFETIME_US : patience_us;
+	if (names->read_us && now_us - names->read_us < patience_us)
+		return 0;
+	began_us = ripc__clock_us(CLOCK_THREAD_CPUTIME_ID);
+	file = fopen("/proc/net/unix", "re");
+	if (!file)
+		return -errno;
+	names->own.n = names->others.n = 0;
+	while (!error && names->own.n < NAMES_MAX && getline(&line, &size, file) >= 0) {
+		if (!line_parse(line, &uid, &found))
+			continue;
+		if (uid == local->uid)
+			error = name_add(&names->own, &found);
+		else if (names->others.n < NAMES_MAX) /* no room of our own is taken */
+			error = name_add(&names->others, &found);
+	}
+	free(line);
+	fclose(file);
+	names->read_us = ripc__clock_us(CLOCK_MONOTONIC);
+	names->took_us = ripc__clock_us(CLOCK_THREAD_CPUTIME_ID) - began_us;
+	return error;
+}
+
+/* ---- sockets ----------------------------------------------------------------------------- */
 
 /*
  * No sender has descriptors to pass to us, and some do harm when they are closed: closing a
@@ -116,7 +234,7 @@ static int local_open(void *source, const struct ripc__host *host)
 	struct local *local = source;
 	int error;
 
-	*local = (struct local){.host = *host, .uid = getuid(), .names.uid = getuid()};
+	*local = (struct local){.host = *host, .uid = getuid()};
 	local->is_user = ripc__uid_is_user(local->uid);
 	if (!local->is_user && host->log)
 		host->log(host->arg, RIPC_LOG_WARN, "local: uid %u stands for all users without a "
@@ -162,7 +280,8 @@ static void local_close(void *source)
 	while ((endpoint = ripc__map_next(&local->endpoints, &at)))
 		endpoint_free(endpoint);
 	ripc__map_free(&local->endpoints);
-	ripc__names_free(&local->names);
+	free(local->names.own.at);
+	free(local->names.others.at);
 	close(local->asker.fd);
 	close(local->epoll_fd);
 }
@@ -180,7 +299,7 @@ static int others_held(const struct local *local, uint64_t id)
 	if (fd < 0)
 		return fd;
 	for (unsigned int k = 1; k < NAMES_PER_ID && !held; k++) {
-		socklen_t len = name_make(local, id, k, &name);
+		socklen_t len = name_make(local->uid, id, k, &name);
 
 		held = connect(fd, (const struct sockaddr *)&name, len) == 0 ||
 			errno != ECONNREFUSED;
@@ -192,35 +311,20 @@ static int others_held(const struct local *local, uint64_t id)
 /* All names are taken: by displaced services, or by an attacker. */
 static int bind_random(const struct local *local, uint64_t id, int fd)
 {
-	struct sockaddr_un name;
 	uint64_t k;
-	socklen_t len;
 
 	if (getrandom(&k, sizeof(k), 0) != sizeof(k))
 		return -EADDRINUSE;
-	len = name_make(local, id, k | 1ull << 63, &name);
-	return bind(fd, (struct sockaddr *)&name, len) ? -errno : 0;
-}
-
-static int bind_private(const struct local *local, uint64_t id, int fd)
-{
-	struct sockaddr_un name;
-	socklen_t len = name_make(local, id, NAME_PRIVATE, &name);
-
-	return bind(fd, (struct sockaddr *)&name, len) ? -errno : 0;
+	return name_bind(local, id, k | 1ull << 63, fd);
 }
 
 static int bind_first_free(const struct local *local, uint64_t id, int fd)
 {
-	struct sockaddr_un name;
-
 	for (unsigned int k = 0; k < NAMES_PER_ID; k++) {
-		socklen_t len = name_make(local, id, k, &name);
+		int error = name_bind(local, id, k, fd);
 
-		if (bind(fd, (struct sockaddr *)&name, len) == 0)
-			return 0;
-		if (errno != EADDRINUSE)
-			return -errno;
+		if (error != -EADDRINUSE)
+			return error;
 	}
 	return bind_random(local, id, fd);
 }
@@ -228,13 +332,10 @@ static int bind_first_free(const struct local *local, uint64_t id, int fd)
 /* Binds name 0 only, and only if no other is bound (by a service that displaced another). */
 static int bind_sole(const struct local *local, uint64_t id, int fd)
 {
-	struct sockaddr_un name;
-	socklen_t len = name_make(local, id, 0, &name);
+	int error = name_bind(local, id, 0, fd), held;
 
-	int held;
-
-	if (bind(fd, (struct sockaddr *)&name, len))
-		return -errno;
+	if (error)
+		return error;
 	held = others_held(local, id);
 	return held > 0 ? -EADDRINUSE : held;
 }
@@ -242,7 +343,7 @@ static int bind_sole(const struct local *local, uint64_t id, int fd)
 static int bind_as(const struct local *local, uint64_t id, int fd, enum ripc__naming naming)
 {
 	if (naming == RIPC_NAME_PRIVATE)
-		return bind_private(local, id, fd);
+		return name_bind(local, id, NAME_PRIVATE, fd);
 	return naming == RIPC_NAME_DISPLACE ? bind_first_free(local, id, fd) :
 		bind_sole(local, id, fd);
 }
@@ -318,7 +419,7 @@ static void local_withdraw(void *source, uint64_t id)
 static int ask_one(struct local *local, const struct name *at, const struct iovec *data)
 {
 	struct sockaddr_un name;
-	socklen_t len = ripc__name_make(local->uid, at, &name);
+	socklen_t len = name_make(local->uid, at->id, at->k, &name);
 	ssize_t n = sendto(local->asker.fd, data->iov_base, data->iov_len, MSG_NOSIGNAL,
 		(const struct sockaddr *)&name, len);
 
@@ -331,10 +432,10 @@ static int ask_one(struct local *local, const struct name *at, const struct iove
  */
 static int ask_bound(struct local *local, uint64_t id, const struct iovec *data)
 {
-	int error = ripc__names_refresh(&local->names), sent = 0;
+	int error = names_refresh(local), sent = 0;
 
-	for (uint32_t i = 0; !error && i < local->names.n && sent < ASK_ALL_MAX; i++) {
-		const struct name *name = &local->names.at[i];
+	for (uint32_t i = 0; !error && i < local->names.own.n && sent < ASK_ALL_MAX; i++) {
+		const struct name *name = &local->names.own.at[i];
 
 		if (id ? name->id == id && name->k > NAME_PRIVATE : name->k != NAME_PRIVATE)
 			sent += ask_one(local, name, data);
@@ -384,10 +485,10 @@ static int local_ask(void *source, uint64_t id, const void *data, size_t len)
 static bool local_is_others(void *source, uint64_t id)
 {
 	struct local *local = source;
-	int error = ripc__names_refresh(&local->names);
+	int error = names_refresh(local);
 
-	for (uint32_t i = 0; !error && i < local->names.n_others; i++) {
-		if (local->names.others[i] == id)
+	for (uint32_t i = 0; !error && i < local->names.others.n; i++) {
+		if (local->names.others.at[i].id == id)
 			return true;
 	}
 	return false;
@@ -397,19 +498,14 @@ static int local_list(void *source, void (*found)(void *arg, uint64_t id, bool i
 		void *arg)
 {
 	struct local *local = source;
-	int error = ripc__names_refresh(&local->names);
+	int error = names_refresh(local);
 
-	for (uint32_t i = 0; !error && i < local->names.n; i++)
-		found(arg, local->names.at[i].id, local->names.at[i].k == NAME_PRIVATE);
+	for (uint32_t i = 0; !error && i < local->names.own.n; i++)
+		found(arg, local->names.own.at[i].id, local->names.own.at[i].k == NAME_PRIVATE);
 	return error;
 }
 
 /* ---- groups ------------------------------------------------------------------------------ */
-
-static struct name member_name(uint64_t group, uint64_t incarnation)
-{
-	return (struct name){group, incarnation | 1ull << 63};
-}
 
 /* The key of a membership among the endpoints: incarnations are random numbers. */
 static uint64_t member_key(uint64_t group, uint64_t incarnation)
@@ -419,17 +515,14 @@ static uint64_t member_key(uint64_t group, uint64_t incarnation)
 
 static int local_join(void *source, uint64_t group, uint64_t incarnation)
 {
-	const struct name wanted = member_name(group, incarnation);
 	struct local *local = source;
 	struct endpoint *endpoint;
-	struct sockaddr_un name;
-	socklen_t len = ripc__name_make(local->uid, &wanted, &name);
 	int error = endpoint_make(local, member_key(group, incarnation), &endpoint);
 
 	if (error)
 		return error;
-	error = bind(endpoint->fd, (const struct sockaddr *)&name, len) ? -errno : 0;
-	return endpoint_enter(local, endpoint, error);
+	return endpoint_enter(local, endpoint, name_bind(local, group, incarnation | 1ull << 63,
+		endpoint->fd));
 }
 
 static void local_leave(void *source, uint64_t group, uint64_t incarnation)
@@ -441,11 +534,11 @@ static int local_members(void *source, uint64_t group, void (*found)(void *arg, 
 		void *arg)
 {
 	struct local *local = source;
-	int error = ripc__names_refresh(&local->names);
+	int error = names_refresh(local);
 
-	for (uint32_t i = 0; !error && i < local->names.n; i++) {
-		if (local->names.at[i].id == group && local->names.at[i].k >> 63)
-			found(arg, local->names.at[i].k);
+	for (uint32_t i = 0; !error && i < local->names.own.n; i++) {
+		if (local->names.own.at[i].id == group && local->names.own.at[i].k >> 63)
+			found(arg, local->names.own.at[i].k);
 	}
 	return error;
 }
@@ -557,31 +650,6 @@ static int local_poll(void *source, struct ripc__source_event *event)
 	return 0;
 }
 
-static void local_watch(void *source, uint64_t context)
-{
-	ripc__life_watch(&((struct local *)source)->life, context);
-}
-
-static void local_unwatch(void *source, uint64_t context)
-{
-	ripc__life_unwatch(&((struct local *)source)->life, context);
-}
-
-static bool local_look(void *source)
-{
-	return ripc__life_look(&((struct local *)source)->life);
-}
-
-static uint64_t local_life(void *source)
-{
-	return ripc__life_number(&((struct local *)source)->life);
-}
-
-static bool local_ended(void *source, uint64_t context)
-{
-	return ripc__life_ended(&((struct local *)source)->life, context);
-}
-
 static int local_wait_fd(void *source)
 {
 	const struct local *local = source;
@@ -610,9 +678,9 @@ const struct ripc__source ripc__local_source = {
 		.list = local_members,
 		.ask = local_ask_member,
 	},
-	.watch = local_watch,
-	.unwatch = local_unwatch,
-	.look = local_look,
-	.life = local_life,
-	.ended = local_ended,
+	.watch = ripc__life_watch,
+	.unwatch = ripc__life_unwatch,
+	.look = ripc__life_look,
+	.life = ripc__life_number,
+	.ended = ripc__life_ended,
 };

@@ -35,15 +35,14 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "core/net/backend.h"
 #include "core/wire/record.h"
-#include "inet.h"
-#include "resolvers/inet.h"
+#include "internal.h"
 #include "ripc/ripc.h"
 #include "util/hash/siphash.h"
+#include "util/system/clock.h"
 #include "util/system/remedy.h"
 
 #ifndef IPV6_MULTICAST_ALL /* not in every C library */
@@ -95,14 +94,6 @@ struct multicast {
 	} sent[REMEMBERED]; /* by lo */
 	uint8_t buffer[WIRE_RESOLVE_MAX + 1];
 };
-
-static uint64_t clock_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 static struct interface *interface_get(struct interfaces *interfaces, int index)
 {
@@ -307,15 +298,35 @@ static int group_parse(const struct ripc__host *host, struct sockaddr_in *group,
 	return 0;
 }
 
-static int bind_shared(int fd, const void *name, socklen_t len)
+/*
+ * Receives only groups that were joined here, not those of other sockets of the host. A sandbox
+ * or an emulator may lack that; then more datagrams arrive, which does no harm.
+ */
+static void hear_own_groups(int fd, bool six)
 {
-	int on = 1;
+	int off = 0;
 
-	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) ||
-			setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)) ||
-			bind(fd, name, len))
-		return -errno;
-	return 0;
+	setsockopt(fd, six ? IPPROTO_IPV6 : IPPROTO_IP, six ? IPV6_MULTICAST_ALL : IP_MULTICAST_ALL,
+		&off, sizeof(off));
+}
+
+/* Opens a socket of IPv4 or IPv6, bound to a name that others may have, too. */
+static int shared_open(const void *name, socklen_t len)
+{
+	bool six = len == sizeof(struct sockaddr_in6);
+	int fd = six ? ripc__inet6_socket() : ripc__inet_socket();
+	int on = 1, error;
+
+	if (fd < 0)
+		return fd;
+	hear_own_groups(fd, six);
+	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == 0 &&
+			setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)) == 0 &&
+			bind(fd, name, len) == 0)
+		return fd;
+	error = -errno;
+	close(fd);
+	return error;
 }
 
 /*
@@ -326,14 +337,12 @@ static int port_try(in_port_t port)
 {
 	struct sockaddr_in name = {.sin_family = AF_INET, .sin_port = port,
 		.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 0xfffefd)};
-	int fd = ripc__inet_socket();
-	int error;
+	int fd = shared_open(&name, sizeof(name));
 
 	if (fd < 0)
 		return fd;
-	error = bind_shared(fd, &name, sizeof(name));
 	close(fd);
-	return error;
+	return 0;
 }
 
 /* Reports on the interfaces, if all else is well. */
@@ -402,17 +411,6 @@ static int membership_six(const struct multicast *multicast, int how, int index)
 	return setsockopt(multicast->listener6, IPPROTO_IPV6, how, &request, sizeof(request));
 }
 
-/*
- * Receives only groups that were joined here, not those of other sockets of the host. A sandbox
- * or an emulator may lack that; then more datagrams arrive, which does no harm.
- */
-static void hear_own_groups(int fd)
-{
-	int off = 0;
-
-	setsockopt(fd, IPPROTO_IP, IP_MULTICAST_ALL, &off, sizeof(off));
-}
-
 static void filter_attach_four(const struct multicast *multicast, int listener)
 {
 	struct in6_addr group = {.s6_addr = {[10] = 0xff, 0xff}};
@@ -473,12 +471,10 @@ static int listener_add(struct multicast *multicast, const struct interface *int
 
 	if (multicast->n_listeners == LISTENERS_MAX)
 		return -ENOBUFS;
-	fd = ripc__inet_socket();
+	fd = shared_open(&multicast->group, sizeof(multicast->group));
 	if (fd < 0)
 		return fd;
-	hear_own_groups(fd);
-	error = bind_shared(fd, &multicast->group, sizeof(multicast->group));
-	error = error ? error : join_by(multicast, fd, interface);
+	error = join_by(multicast, fd, interface);
 	if (!error && epoll_ctl(multicast->epoll_fd, EPOLL_CTL_ADD, fd, &event))
 		error = -errno;
 	if (error) {
@@ -589,35 +585,22 @@ static void come_back(const struct multicast *multicast)
 		sizeof(comes_back_six));
 }
 
-/* Receives only groups that were joined here, as hear_own_groups(). */
-static int listener6_open(const struct multicast *multicast)
+/* A socket for queries, with a port of its own. */
+static int asker_open(int family, int ttl)
 {
-	struct sockaddr_in6 name = {.sin6_family = AF_INET6,
-		.sin6_port = multicast->group6.sin6_port};
-	int fd = ripc__inet6_socket();
-	int off = 0, error;
+	bool six = family == AF_INET6;
+	int fd = six ? ripc__inet6_socket() : ripc__inet_socket();
+	struct sockaddr_in6 any = {.sin6_family = (sa_family_t)family};
+	int on = 1, error;
 
 	if (fd < 0)
 		return fd;
-	setsockopt(fd, IPPROTO_IPV6, IPV6_MULTICAST_ALL, &off, sizeof(off));
-	error = bind_shared(fd, &name, sizeof(name));
-	if (!error)
-		return fd;
-	close(fd);
-	return error;
-}
-
-static int asker6_open(int ttl)
-{
-	int fd = ripc__inet6_socket();
-	struct sockaddr_in6 any = {.sin6_family = AF_INET6};
-	int off = 0, error;
-
-	if (fd < 0)
-		return fd;
-	setsockopt(fd, IPPROTO_IPV6, IPV6_MULTICAST_ALL, &off, sizeof(off));
-	if (setsockopt(fd, IPPROTO_IPV6, IPV6_MULTICAST_HOPS, &ttl, sizeof(ttl)) == 0 &&
-			bind(fd, (struct sockaddr *)&any, sizeof(any)) == 0)
+	hear_own_groups(fd, six);
+	if ((six || setsockopt(fd, IPPROTO_IP, IP_MULTICAST_LOOP, &on, sizeof(on)) == 0) &&
+			setsockopt(fd, six ? IPPROTO_IPV6 : IPPROTO_IP, six ? IPV6_MULTICAST_HOPS :
+				IP_MULTICAST_TTL, &ttl, sizeof(ttl)) == 0 &&
+			bind(fd, (struct sockaddr *)&any, six ? sizeof(struct sockaddr_in6) :
+				sizeof(struct sockaddr_in)) == 0)
 		return fd;
 	error = -errno;
 	close(fd);
@@ -635,12 +618,14 @@ static void six_close(struct multicast *multicast)
 
 static int six_try(struct multicast *multicast)
 {
+	const struct sockaddr_in6 name = {.sin6_family = AF_INET6,
+		.sin6_port = multicast->group6.sin6_port};
 	struct epoll_event event = {.events = EPOLLIN};
 
-	multicast->listener6 = listener6_open(multicast);
+	multicast->listener6 = shared_open(&name, sizeof(name));
 	if (multicast->listener6 < 0)
 		return multicast->listener6;
-	multicast->asker6 = asker6_open(multicast->ttl);
+	multicast->asker6 = asker_open(AF_INET6, multicast->ttl);
 	if (multicast->asker6 < 0)
 		return multicast->asker6;
 	if (multicast->filtered)
@@ -705,44 +690,18 @@ static int listener_open(struct multicast *multicast)
 {
 	struct sockaddr_in name = {.sin_family = AF_INET, .sin_port = multicast->group.sin_port};
 	const struct ripc__host *host = &multicast->host;
-	int fd = ripc__inet_socket();
-	int error;
+	int fd = shared_open(&name, sizeof(name));
 
-	if (fd < 0)
-		return fd;
-	hear_own_groups(fd);
-	error = bind_shared(fd, &name, sizeof(name));
-	if (!error) {
+	if (fd >= 0) {
 		multicast->listeners[multicast->n_listeners++] = fd;
 		return 0;
 	}
-	close(fd);
-	if (error == -EADDRINUSE)
+	if (fd == -EADDRINUSE)
 		host->log(host->arg, RIPC_LOG_WARN,
 			"multicast: UDP port %d is held by a program that does not share it",
 			ntohs(name.sin_port));
 	/* The port was understood, hence this is no fault of the configuration. */
-	return error == -EINVAL ? -EADDRNOTAVAIL : error;
-}
-
-static int asker_open(struct multicast *multicast, int ttl)
-{
-	int fd = ripc__inet_socket();
-	struct sockaddr_in any = {.sin_family = AF_INET};
-	int on = 1, error;
-
-	if (fd < 0)
-		return fd;
-	hear_own_groups(fd);
-	if (setsockopt(fd, IPPROTO_IP, IP_MULTICAST_LOOP, &on, sizeof(on)) ||
-			setsockopt(fd, IPPROTO_IP, IP_MULTICAST_TTL, &ttl, sizeof(ttl)) ||
-			bind(fd, (struct sockaddr *)&any, sizeof(any))) {
-		error = -errno;
-		close(fd);
-		return error;
-	}
-	multicast->asker = fd;
-	return 0;
+	return fd == -EINVAL ? -EADDRNOTAVAIL : fd;
 }
 
 static int watch_all(struct multicast *multicast)
@@ -781,14 +740,14 @@ static int multicast_open(void *source, const struct ripc__host *host)
 	error = error ? error : listener_open(multicast);
 	if (error)
 		return error;
-	error = asker_open(multicast, ttl);
-	if (error)
+	error = multicast->asker = asker_open(AF_INET, ttl);
+	if (error < 0)
 		goto err_close_listener;
 	error = watch_all(multicast);
 	if (error)
 		goto err_close_asker;
 	multicast->addresses = addresses_hash(host->interfaces);
-	rescan(multicast, clock_ns());
+	rescan(multicast, ripc__clock_ns(CLOCK_MONOTONIC));
 	interfaces_missing(host->interfaces, missing);
 	if (*missing)
 		host->log(host->arg, RIPC_LOG_WARN, "multicast: there is no interface %s now (of "
@@ -892,7 +851,7 @@ static int send_to_group(struct multicast *multicast, const void *data, size_t l
 {
 	const struct iovec iov = {(void *)(uintptr_t)data, len};
 	const struct interfaces *joined = &multicast->joined;
-	uint64_t now_ns = clock_ns();
+	uint64_t now_ns = ripc__clock_ns(CLOCK_MONOTONIC);
 	bool repeated = joined->n > 1 && is_repeated(multicast, &iov, now_ns);
 	int sent = 0;
 
@@ -992,7 +951,7 @@ static bool has_moved(struct multicast *multicast)
 	multicast->addresses = addresses_hash(multicast->host.interfaces);
 	if (multicast->addresses == last)
 		return false;
-	rescan(multicast, clock_ns());
+	rescan(multicast, ripc__clock_ns(CLOCK_MONOTONIC));
 	return true;
 }
 

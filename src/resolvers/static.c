@@ -10,10 +10,12 @@
  * of ours, even if that process is stopped. Queries are therefore sent from several sockets in
  * turn, and a repeated query reaches another process.
  *
- * The addresses of a name may change: a thread resolves the names again now and then
- * (internal.h).
+ * The addresses of a name may change: a thread resolves the names again now and then.
  */
+#include <arpa/inet.h>
 #include <errno.h>
+#include <netdb.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,17 +23,19 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "core/net/backend.h"
 #include "core/wire/record.h"
 #include "internal.h"
-#include "resolvers/inet.h"
 #include "ripc/ripc.h"
+#include "util/system/clock.h"
 #include "util/system/remedy.h"
+#include "util/system/thread.h"
+#include "util/text.h"
 
 #define ASKERS        4
+#define ENTRY_MAX     280      /* longest "host:port": a DNS name has at most 253 characters */
 #define NAMES_S       30u      /* until names are resolved again */
 #define NAMES_SOON_US 1000000u /* the name service has not answered, or a name has no address yet */
 
@@ -48,6 +52,255 @@ struct static_source {
 	struct renewal *renewal; /* or NULL */
 	uint8_t buffer[WIRE_RESOLVE_MAX + 1];
 };
+
+/* ---- hosts ------------------------------------------------------------------------------- */
+
+/* Splits "host[:port]" in place. -EINVAL: no host, or no port number behind the colon. */
+static int entry_split(char *entry, in_port_t *port)
+{
+	char *colon = strchr(entry, ':');
+	uint32_t number = 0;
+
+	if (colon) {
+		*colon = '\0';
+		if (ripc__parse_number(colon + 1, UINT16_MAX, &number) || !number)
+			return -EINVAL;
+		*port = (in_port_t)number;
+	}
+	return *entry ? 0 : -EINVAL;
+}
+
+/* "::1" or "[::1]:80", which make no sense as host[:port]. */
+static bool is_ipv6(const char *entry)
+{
+	char address[INET6_ADDRSTRLEN];
+	struct in6_addr parsed;
+
+	entry += *entry == '[';
+	snprintf(address, sizeof(address), "%.*s", (int)strcspn(entry, "]%"), entry);
+	return inet_pton(AF_INET6, address, &parsed) == 1;
+}
+
+static bool has(const struct peers *peers, const struct sockaddr_in *address)
+{
+	for (uint32_t i = 0; i < peers->n_places; i++) {
+		if (peers->addresses[i].sin_port == address->sin_port &&
+				peers->addresses[i].sin_addr.s_addr == address->sin_addr.s_addr)
+			return true;
+	}
+	return false;
+}
+
+static int address_add(struct peers *peers, const struct sockaddr_in *address)
+{
+	if (has(peers, address))
+		return 0;
+	if (peers->n == PEERS_MAX)
+		return -EINVAL;
+	peers->addresses[peers->n++] = *address;
+	peers->n_places = peers->n;
+	return 0;
+}
+
+/*
+ * Adds the IPv4 addresses of one entry. Names, but not addresses, are resolved by the name
+ * service, which may take long. -EINVAL: the entry cannot be understood, or is one too many;
+ * -EAGAIN: no host has that name now, or the name service does not answer.
+ */
+static int entry_add(struct peers *peers, const char *text, in_port_t port)
+{
+	const struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_DGRAM};
+	struct addrinfo *found = NULL;
+	char entry[ENTRY_MAX];
+	struct in_addr literal;
+	int error;
+
+	snprintf(entry, sizeof(entry), "%s", text);
+	/* An entry that fills the buffer has been cut, or is longer than any name. */
+	if (strlen(entry) == ENTRY_MAX - 1 || is_ipv6(text) || entry_split(entry, &port)) {
+		snprintf(peers->why_not, sizeof(peers->why_not), "peers: \"%.80s\" is %s", text,
+			is_ipv6(text) ? "an IPv6 address; hosts are queried over IPv4 only" :
+			"not host[:port]");
+		return -EINVAL;
+	}
+	peers->has_names |= inet_pton(AF_INET, entry, &literal) != 1;
+	error = getaddrinfo(entry, NULL, &hints, &found);
+	if (error) {
+		peers->is_silent |= error == EAI_AGAIN || error == EAI_FAIL ||
+			error == EAI_SYSTEM;
+		snprintf(peers->why_not, sizeof(peers->why_not),
+			"peers: no IPv4 address for \"%.80s\": %.40s", text, gai_strerror(error));
+		return error == EAI_MEMORY ? -ENOMEM : -EAGAIN;
+	}
+	for (struct addrinfo *info = found; info && !error; info = info->ai_next) {
+		struct sockaddr_in address;
+
+		memcpy(&address, info->ai_addr, sizeof(address));
+		address.sin_port = htons(port);
+		error = address_add(peers, &address);
+	}
+	freeaddrinfo(found);
+	if (error)
+		snprintf(peers->why_not, sizeof(peers->why_not), "peers: more than %d at \"%.80s\"",
+			PEERS_MAX, text);
+	return error;
+}
+
+/* Copies the text before the next comma, without blanks around it. Returns the text behind it. */
+static const char *entry_next(const char *at, char entry[ENTRY_MAX])
+{
+	size_t skip = strspn(at, " \t");
+	size_t len = strcspn(at + skip, ",");
+	const char *next = at + skip + len;
+
+	at += skip;
+	while (len && strchr(" \t", at[len - 1]))
+		len--;
+	snprintf(entry, ENTRY_MAX, "%.*s", (int)(len < ENTRY_MAX ? len : ENTRY_MAX - 1), at);
+	return *next ? next + 1 : next;
+}
+
+int ripc__peers_read(const char *text, in_port_t port, struct peers *peers)
+{
+	char entry[ENTRY_MAX];
+	int error = 0;
+
+	*peers = (struct peers){0};
+	while (*text && (!error || error == -EAGAIN)) {
+		text = entry_next(text, entry);
+		error = *entry ? entry_add(peers, entry, port) : 0;
+	}
+	return error == -EAGAIN ? 0 : error;
+}
+
+/*
+ * Enters the address into a free place. Each missing address has one: newer has no more
+ * addresses than there are places.
+ */
+static void place(struct peers *peers, const struct sockaddr_in *address)
+{
+	uint32_t at = 0;
+
+	while (at < peers->n_places && peers->addresses[at].sin_port)
+		at++;
+	peers->addresses[at] = *address;
+	if (at == peers->n_places)
+		peers->n_places++;
+}
+
+void ripc__peers_update(struct peers *peers, const struct peers *newer)
+{
+	for (uint32_t i = 0; i < peers->n_places; i++) {
+		if (peers->addresses[i].sin_port && !has(newer, &peers->addresses[i]))
+			peers->addresses[i] = (struct sockaddr_in){0};
+	}
+	for (uint32_t i = 0; i < newer->n; i++) {
+		if (!has(peers, &newer->addresses[i]))
+			place(peers, &newer->addresses[i]);
+	}
+	peers->n = newer->n;
+	memcpy(peers->why_not, newer->why_not, sizeof(peers->why_not));
+}
+
+/* ---- renewal ----------------------------------------------------------------------------- */
+
+/*
+ * A list of hosts is read again in a thread that ends with it. The name service may be slow: a
+ * thread whose result is not needed any more frees it when it has ended.
+ */
+struct renewal {
+	pthread_mutex_t lock;
+	pthread_t thread;
+	char *text;
+	in_port_t port;
+	int fd;
+	bool is_done, is_left;
+	int error;
+	struct peers peers;
+};
+
+static void renewal_free(struct renewal *renewal)
+{
+	pthread_mutex_destroy(&renewal->lock);
+	free(renewal->text);
+	free(renewal);
+}
+
+static void *renewal_main(void *arg)
+{
+	struct renewal *renewal = arg;
+	uint64_t one = 1;
+	bool is_left;
+
+	renewal->error = ripc__peers_read(renewal->text, renewal->port, &renewal->peers);
+	pthread_mutex_lock(&renewal->lock);
+	renewal->is_done = true;
+	is_left = renewal->is_left;
+	while (!is_left && write(renewal->fd, &one, sizeof(one)) < 0 && errno == EINTR)
+		;
+	pthread_mutex_unlock(&renewal->lock);
+	if (is_left)
+		renewal_free(renewal);
+	return NULL;
+}
+
+/* fd, an eventfd, becomes readable at its end. NULL: there is no thread, or no memory. */
+static struct renewal *renewal_begin(const char *text, in_port_t port, int fd)
+{
+	struct renewal *renewal = calloc(1, sizeof(*renewal));
+
+	if (!renewal)
+		return NULL;
+	pthread_mutex_init(&renewal->lock, NULL);
+	renewal->text = strdup(text);
+	renewal->port = port;
+	renewal->fd = fd;
+	if (renewal->text &&
+			ripc__thread_make(&renewal->thread, renewal_main, renewal) == 0)
+		return renewal;
+	renewal_free(renewal);
+	return NULL;
+}
+
+/*
+ * False: the reading is not done yet. Otherwise it is freed, and newer and error are its
+ * results.
+ */
+static bool renewal_take(struct renewal *renewal, struct peers *newer, int *error)
+{
+	bool is_done;
+
+	pthread_mutex_lock(&renewal->lock);
+	is_done = renewal->is_done;
+	pthread_mutex_unlock(&renewal->lock);
+	if (!is_done)
+		return false;
+	pthread_join(renewal->thread, NULL);
+	*newer = renewal->peers;
+	*error = renewal->error;
+	renewal_free(renewal);
+	return true;
+}
+
+/* The result is not needed any more. Does not block. */
+static void renewal_leave(struct renewal *renewal)
+{
+	pthread_t thread = renewal->thread;
+	bool is_done;
+
+	pthread_mutex_lock(&renewal->lock);
+	is_done = renewal->is_done;
+	renewal->is_left = true;
+	pthread_mutex_unlock(&renewal->lock);
+	if (!is_done) {
+		pthread_detach(thread);
+		return;
+	}
+	pthread_join(thread, NULL);
+	renewal_free(renewal);
+}
+
+/* ---- probing ----------------------------------------------------------------------------- */
 
 /* As ripc__peers_read(). */
 static int peers_parse(const struct ripc__host *host, struct peers *peers)
@@ -132,15 +385,7 @@ static int askers_open(struct static_source *state)
 	return error;
 }
 
-/* ---- names, asked again ------------------------------------------------------------------ */
-
-static uint64_t clock_us(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u;
-}
+/* ---- names, resolved again --------------------------------------------------------------- */
 
 static void renew_later(struct static_source *state)
 {
@@ -148,11 +393,11 @@ static void renew_later(struct static_source *state)
 
 	if (*state->peers.why_not && after_us > NAMES_SOON_US)
 		after_us = NAMES_SOON_US;
-	state->due_us = state->names_s ? clock_us() + after_us : UINT64_MAX;
+	state->due_us = state->names_s ? ripc__clock_us(CLOCK_MONOTONIC) + after_us : UINT64_MAX;
 }
 
 /* The last addresses of the names count until the name service answers. */
-static void renewal_take(struct static_source *state)
+static void names_take(struct static_source *state)
 {
 	const struct ripc__host *host = &state->host;
 	bool was_well = !*state->peers.why_not;
@@ -160,7 +405,7 @@ static void renewal_take(struct static_source *state)
 	uint64_t count;
 	int error;
 
-	if (!ripc__renewal_take(state->renewal, &newer, &error))
+	if (!renewal_take(state->renewal, &newer, &error))
 		return;
 	(void)!read(state->renewed_fd, &count, sizeof(count));
 	state->renewal = NULL;
@@ -176,9 +421,9 @@ static void renewal_take(struct static_source *state)
 static void renew(struct static_source *state)
 {
 	if (state->renewal) {
-		renewal_take(state);
-	} else if (clock_us() >= state->due_us) {
-		state->renewal = ripc__renewal_begin(state->host.peers, state->port,
+		names_take(state);
+	} else if (ripc__clock_us(CLOCK_MONOTONIC) >= state->due_us) {
+		state->renewal = renewal_begin(state->host.peers, state->port,
 			state->renewed_fd);
 		renew_later(state);
 	}
@@ -221,7 +466,7 @@ static void static_close(void *source)
 	if (state->epoll_fd < 0)
 		return;
 	if (state->renewal)
-		ripc__renewal_leave(state->renewal);
+		renewal_leave(state->renewal);
 	askers_close(state, ASKERS);
 	close(state->renewed_fd);
 	close(state->epoll_fd);

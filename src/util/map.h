@@ -31,6 +31,12 @@ void *ripc__map_replace(struct ripc__map *map, uint64_t key, void *value);
 void *ripc__map_remove(struct ripc__map *map, uint64_t key);
 /* Iteration: start with *at = 0; returns NULL at the end. The map must not change meanwhile. */
 void *ripc__map_next(const struct ripc__map *map, uint32_t *at);
+/* Any value; NULL: the map is empty. */
+static inline void *ripc__map_any(const struct ripc__map *map)
+{
+	return ripc__map_next(map, &(uint32_t){0});
+}
+
 /* Bytes of the table. */
 size_t ripc__map_bytes(const struct ripc__map *map);
 

@@ -20,7 +20,7 @@
 #include "core/net/backend.h"
 #include "core/resolve/resolver.h"
 #include "core/wire/record.h"
-#include "resolvers/inet.h"
+#include "resolvers/internal.h"
 #include "util/bytes.h"
 
 #define TYPE_AT   1

@@ -191,7 +191,7 @@ void ripc__shm_clock_start(struct shm_port *port)
 static bool is_dead(const struct shm_out *out)
 {
 	return out->exports && out->exports->n_handed && !out->is_self &&
-		!ripc__is_pledged(out->exports->claims_fd);
+		!ripc__is_pledged(out->exports->claims_fd, RIPC__PLEDGE_FIRST);
 }
 
 void ripc__shm_clock_strike(struct shm_port *port)
@@ -286,7 +286,7 @@ static int find_slab(const struct shm_exports *exports, uint64_t id)
 /* Locks as the partner does: our end becomes visible, even if a child of ours has our sockets. */
 static int pledge_once(struct shm_exports *exports)
 {
-	int error = exports->is_pledged ? 0 : ripc__pledge_second(exports->claims_fd);
+	int error = exports->is_pledged ? 0 : ripc__pledge(exports->claims_fd, RIPC__PLEDGE_SECOND);
 
 	exports->is_pledged = !error;
 	return error;

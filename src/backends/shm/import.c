@@ -61,7 +61,7 @@ static bool take_claims(struct shm_imports *imports, int *fd)
 	if (error)
 		return error != -EBADMSG;
 	ripc__shm_point("claims_mapped");
-	if (ripc__pledge(*fd)) {
+	if (ripc__pledge(*fd, RIPC__PLEDGE_FIRST)) {
 		ripc__shm_segment_unmap(claims, SHM_CLAIMS_LEN);
 		return true;
 	}

@@ -158,7 +158,7 @@ static bool is_giver_dead(const struct shm_in *in)
 {
 	return in->watch.fd >= 0 && in->imports && in->imports->n_leases &&
 		!ripc__shm_is_self(in->watch.fd) &&
-		!ripc__is_pledged_second(in->imports->claims_fd);
+		!ripc__is_pledged(in->imports->claims_fd, RIPC__PLEDGE_SECOND);
 }
 
 void ripc__shm_ins_strike(struct shm_port *port)

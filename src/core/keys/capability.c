@@ -12,10 +12,9 @@
 
 #include "core/base/base.h"
 #include "core/objects.h"
-#include "dir.h"
 #include "internal.h"
 #include "ripc/ripc.h"
-#include "util/bytes.h"
+#include "sealed.h"
 #include "util/text.h"
 
 /* ---- grants ------------------------------------------------------------------------------ */
@@ -23,6 +22,16 @@
 /* See dir.h. Without an authority, each holder of the deployment's secret has all rights. */
 
 #define AWAIT_S 90u /* longer than the time between two checks of the directory (seal.c) */
+
+static size_t rights_bytes(const struct rights *rights)
+{
+	return offsetof(struct rights, may) + rights->n * sizeof(rights->may[0]);
+}
+
+static bool is_private(uint64_t id, uint64_t bits)
+{
+	return id >> (64 - PRIVATE_BITS) == bits >> (64 - PRIVATE_BITS);
+}
 
 static uint64_t now_s(const struct seal *seal)
 {
@@ -138,10 +147,10 @@ int ripc__grants_take(struct sealed_net *net, struct member *member, const uint8
 		return -EACCES;
 	}
 	kept = ripc__private_bits(&seal->box, member->key, &rights.private_bits) ? NULL :
-		malloc(ripc__rights_bytes(&rights));
+		malloc(rights_bytes(&rights));
 	if (!kept)
 		return -ENOMEM;
-	memcpy(kept, &rights, ripc__rights_bytes(&rights));
+	memcpy(kept, &rights, rights_bytes(&rights));
 	free(member->rights);
 	member->rights = kept;
 	member->is_admitted = true;
@@ -174,9 +183,9 @@ static bool is_private_of(const struct seal *seal, const struct member *member, 
 	uint64_t bits;
 
 	if (member->rights)
-		return ripc__is_private_of(id, member->rights->private_bits);
+		return is_private(id, member->rights->private_bits);
 	return ripc__private_bits(&seal->box, member->key, &bits) == 0 &&
-		ripc__is_private_of(id, bits);
+		is_private(id, bits);
 }
 
 /* May the member have this ID? */
@@ -185,9 +194,9 @@ static bool may_be(const struct seal *seal, const struct member *member, uint64_
 	return may(seal, member->rights, CAPABILITY_BE, id) || is_private_of(seal, member, id);
 }
 
-bool ripc__grants_are_ours(const struct seal *seal, uint64_t id)
+bool ripc__sealed_may_be(const struct seal *seal, uint64_t id)
 {
-	return ripc__is_private_of(id, seal->private_bits) ||
+	return is_private(id, seal->private_bits) ||
 		may(seal, &seal->rights, CAPABILITY_BE, id);
 }
 
@@ -208,7 +217,7 @@ bool ripc__grants_let_in(const struct seal *seal, const struct member *member, u
 	if (!seal->dir.has_authority)
 		return member->is_admitted;
 	return member->is_admitted && may_be(seal, member, from) &&
-		(ripc__is_private_of(to, seal->private_bits) ||
+		(is_private(to, seal->private_bits) ||
 			may(seal, member->rights, CAPABILITY_SEND, to));
 }
 
@@ -222,7 +231,7 @@ const char *ripc__grants_lack(const struct seal *seal, const struct member *memb
 	if (!may_be(seal, member, to))
 		return "may not be that service: its key lacks the capability (ripc key grant "
 			"--be)";
-	if (!ripc__grants_are_ours(seal, from))
+	if (!ripc__sealed_may_be(seal, from))
 		return "receives nothing from us: our key lacks the capability to be the sending "
 			"service (ripc key grant --be)";
 	if (!is_private_of(seal, member, to) &&

@@ -119,11 +119,6 @@ struct rights {
 	} may[CAPABILITIES_MAX]; /* a member's struct has room for n entries only */
 };
 
-static inline size_t ripc__rights_bytes(const struct rights *rights)
-{
-	return offsetof(struct rights, may) + rights->n * sizeof(rights->may[0]);
-}
-
 /* 0; -EBADMSG: the bytes are no capability. Does not verify the signature. */
 int ripc__capability_decode(const uint8_t bytes[CAPABILITY_LEN], struct capability *capability);
 /* Writes all but the signature; ripc__capability_sign() adds the signature. */
@@ -147,10 +142,6 @@ bool ripc__rights_any(const struct rights *rights, uint64_t now_s);
  */
 int ripc__private_bits(const struct cipher_box *box, const uint8_t key[32], uint64_t *bits);
 #define PRIVATE_BITS 40u
-static inline bool ripc__is_private_of(uint64_t id, uint64_t bits)
-{
-	return id >> (64 - PRIVATE_BITS) == bits >> (64 - PRIVATE_BITS);
-}
 
 /* ---- dir --------------------------------------------------------------------------------- */
 

@@ -30,6 +30,99 @@
 #define RECENT      65536u   /* datagrams that a quote may be behind */
 #define DOUBTS      5u       /* UNKNOWNs without proof until core probes, with fewer bytes */
 
+/* ---- payloads ---------------------------------------------------------------------------- */
+
+/* The payloads of message 1 and of message 2. */
+struct init_payload {
+	uint64_t stamp;      /* grows with each handshake of a context */
+	uint32_t index;      /* of the datagram's header, not of the payload */
+	bool has_fast_aes;
+	uint32_t n_capabilities;
+	uint64_t reset;      /* shown by UNKNOWN if the sender loses the session */
+};
+
+struct reply_payload {
+	uint32_t index;      /* the responder's, as in the header */
+	uint8_t cipher;
+	bool is_refused;     /* no capability counts: no session is made */
+	uint64_t context;    /* the responder's */
+	uint64_t reset;      /* as in init_payload */
+	uint32_t n_capabilities;
+};
+
+/* Payloads are written without the capabilities that follow. Reading returns 0 or -EBADMSG. */
+
+/* 0 u64 stamp   8 u8 fast AES   9 u8 n_capabilities   10 zero, 6 bytes   16 u64 reset */
+static void init_payload_encode(const struct init_payload *payload,
+		uint8_t bytes[INIT_PAYLOAD])
+{
+	memset(bytes, 0, INIT_PAYLOAD);
+	put64(bytes, payload->stamp);
+	bytes[8] = payload->has_fast_aes;
+	bytes[9] = (uint8_t)payload->n_capabilities;
+	put64(bytes + 16, payload->reset);
+}
+
+static bool is_zero(const uint8_t *bytes, size_t len)
+{
+	uint8_t any = 0;
+
+	for (size_t i = 0; i < len; i++)
+		any |= bytes[i];
+	return !any;
+}
+
+static int init_payload_decode(const uint8_t *bytes, size_t len,
+		struct init_payload *payload)
+{
+	size_t end;
+
+	if (len != INIT_SAID || bytes[8] > 1 || bytes[9] > CAPABILITIES_MAX ||
+			get16(bytes + 10) || get32(bytes + 12))
+		return -EBADMSG;
+	end = INIT_PAYLOAD + bytes[9] * CAPABILITY_LEN;
+	if (!is_zero(bytes + end, len - end))
+		return -EBADMSG;
+	payload->stamp = get64(bytes);
+	payload->has_fast_aes = bytes[8];
+	payload->n_capabilities = bytes[9];
+	payload->reset = get64(bytes + 16);
+	return 0;
+}
+
+/* 0 u32 index   4 u8 cipher   5 u8 refused   6 u8 n_capabilities   7 u8 zero   8 u64 context
+ * 16 u64 reset */
+static void reply_payload_encode(const struct reply_payload *payload,
+		uint8_t bytes[REPLY_PAYLOAD])
+{
+	memset(bytes, 0, REPLY_PAYLOAD);
+	put32(bytes, payload->index);
+	bytes[4] = payload->cipher;
+	bytes[5] = payload->is_refused;
+	bytes[6] = (uint8_t)payload->n_capabilities;
+	put64(bytes + 8, payload->context);
+	put64(bytes + 16, payload->reset);
+}
+
+static int reply_payload_decode(const uint8_t *bytes, size_t len,
+		struct reply_payload *payload)
+{
+	if (len < REPLY_PAYLOAD || !get32(bytes) || bytes[4] < RIPC_CHACHA20_POLY1305 ||
+			bytes[4] > RIPC_AES_128_GCM || bytes[5] > 1 ||
+			bytes[6] > CAPABILITIES_MAX || bytes[7] ||
+			len != REPLY_PAYLOAD + bytes[6] * CAPABILITY_LEN)
+		return -EBADMSG;
+	payload->index = get32(bytes);
+	payload->cipher = bytes[4];
+	payload->is_refused = bytes[5];
+	payload->n_capabilities = bytes[6];
+	payload->context = get64(bytes + 8);
+	payload->reset = get64(bytes + 16);
+	return 0;
+}
+
+/* ---- both ends --------------------------------------------------------------------------- */
+
 static int mac_of(struct seal *seal, uint32_t secret, const struct iovec *in, uint8_t mac[32])
 {
 	return seal->box.ops->mac(seal->box.lib, seal->secrets[secret].handshake_key, in, 1, mac);
@@ -106,7 +199,7 @@ static int init_write(struct seal *seal, struct handshake *handshake, uint8_t by
 	struct iovec said, in = {payload, sizeof(payload)};
 	int error;
 
-	ripc__init_payload_encode(&says, payload);
+	init_payload_encode(&says, payload);
 	memcpy(payload + INIT_PAYLOAD, seal->dir.capabilities,
 		says.n_capabilities * CAPABILITY_LEN);
 	ripc__datagram_begin(bytes, SEALED_INIT, handshake->index);
@@ -371,7 +464,7 @@ static void reply_input(struct sealed_net *net, uint8_t *bytes, uint32_t len,
 	noise = handshake->noise; /* a forged reply changes nothing */
 	if (ripc__noise_read_second(&noise, &seal->dir.own, seal->secrets[seal->secret].psk, &in,
 				&out) ||
-			ripc__reply_payload_decode(payload, out.iov_len, &says) ||
+			reply_payload_decode(payload, out.iov_len, &says) ||
 			says.index != get32(bytes + 8)) {
 		ripc__noise_wipe(&noise);
 		seal->ctx->stats.drop_token++;
@@ -419,7 +512,7 @@ static int reply_send(struct sealed_net *net, struct noise *noise, const struct 
 	const struct iovec in = {payload, REPLY_PAYLOAD + says->n_capabilities * CAPABILITY_LEN};
 	int error = ephemeral_draw(seal, ephemeral);
 
-	ripc__reply_payload_encode(says, payload);
+	reply_payload_encode(says, payload);
 	memcpy(payload + REPLY_PAYLOAD, seal->dir.capabilities, in.iov_len - REPLY_PAYLOAD);
 	memset(bytes, 0, REPLY_HEADER);
 	ripc__datagram_begin(bytes, SEALED_REPLY, index);
@@ -464,7 +557,7 @@ static void init_answer(struct sealed_net *net, struct noise *noise, const struc
 	struct member *member;
 	int error;
 
-	if (ripc__init_payload_decode(payload->iov_base, payload->iov_len, &said))
+	if (init_payload_decode(payload->iov_base, payload->iov_len, &said))
 		return;
 	said.index = get32(bytes + 4);
 	member = ripc__member_get(seal, noise->remote_s, get64(bytes + 8));
@@ -657,7 +750,7 @@ static bool is_formed(const uint8_t *bytes, uint32_t len)
 		return len >= REPLY_LEN(0) && len <= REPLY_LEN(CAPABILITIES_MAX) &&
 			get32(bytes + 12) == 0;
 	case SEALED_PROOF:
-		return len == PROOF_LEN && ripc__is_zero(bytes + PROOF_HEADER,
+		return len == PROOF_LEN && is_zero(bytes + PROOF_HEADER,
 			len - PROOF_HEADER - SEALED_MAC);
 	case SEALED_UNKNOWN:
 		return len == UNKNOWN_LEN;

@@ -215,7 +215,6 @@ struct seal {
 
 /* The member with this key and context, which is made if needed. NULL: no memory. */
 struct member *ripc__member_get(struct seal *seal, const uint8_t key[32], uint64_t context);
-struct member *ripc__member_by_name(const struct seal *seal, uint64_t name);
 /* The member to which an address or a route of the sealed network (sealed.c) leads; NULL: none. */
 struct member *ripc__sealed_member(const struct seal *seal, const struct ripc__addr *addr);
 struct member *ripc__sealed_member_of(const void *route);
@@ -279,8 +278,6 @@ int ripc__grants_take(struct sealed_net *net, struct member *member, const uint8
  * count. -ENOMEM: the rights are as before.
  */
 int ripc__grants_own(struct seal *seal, const struct key_dir *dir);
-/* May we be this service? */
-bool ripc__grants_are_ours(const struct seal *seal, uint64_t id);
 /* Is the key of the member revoked? If it is, logs a sentence. */
 bool ripc__grants_are_revoked(struct sealed_net *net, const struct member *member,
 		const struct ripc__addr *at);
@@ -397,11 +394,15 @@ static inline const struct ripc__backend *inner_of(const void *port)
 	return net_of(port)->inner;
 }
 
+/* Those capabilities of the inner network that may be used. */
+uint32_t ripc__sealed_caps(const struct ripc__host *host, const struct ripc__backend *inner,
+		uint32_t caps);
+
 /* ---- datagram ---------------------------------------------------------------------------- */
 
 /*
- * The bytes of sealed datagrams and of handshakes (docs/protocol.md, Sealed datagrams). No other
- * file knows these bytes. All datagrams begin alike:
+ * The bytes of sealed datagrams and of handshakes (docs/protocol.md, Sealed datagrams); those of
+ * the payloads of handshakes are in handshake.c. All datagrams begin alike:
  *
  *   0 u8 0x92   1 u8 kind   2 u16 zero   4 u32 index
  */
@@ -441,24 +442,6 @@ _Static_assert(REPLY_LEN(CAPABILITIES_MAX) <= INIT_LEN, "no answer is longer");
 /* UNKNOWN: 8 counter of that datagram   16 reset of its session   then a MAC. */
 #define UNKNOWN_LEN  (24u + SEALED_MAC)
 
-/* The payloads of message 1 and of message 2. */
-struct init_payload {
-	uint64_t stamp;      /* grows with each handshake of a context */
-	uint32_t index;      /* of the datagram's header, not of the payload */
-	bool has_fast_aes;
-	uint32_t n_capabilities;
-	uint64_t reset;      /* shown by UNKNOWN if the sender loses the session */
-};
-
-struct reply_payload {
-	uint32_t index;      /* the responder's, as in the header */
-	uint8_t cipher;
-	bool is_refused;     /* no capability counts: no session is made */
-	uint64_t context;    /* the responder's */
-	uint64_t reset;      /* as in init_payload */
-	uint32_t n_capabilities;
-};
-
 static inline void ripc__datagram_begin(uint8_t *bytes, enum sealed_kind kind, uint32_t index)
 {
 	bytes[0] = SEALED_MAGIC;
@@ -466,84 +449,5 @@ static inline void ripc__datagram_begin(uint8_t *bytes, enum sealed_kind kind, u
 	put16(bytes + 2, 0);
 	put32(bytes + 4, index);
 }
-
-/* Payloads are written without the capabilities that follow. Reading returns 0 or -EBADMSG. */
-
-/* 0 u64 stamp   8 u8 fast AES   9 u8 n_capabilities   10 zero, 6 bytes   16 u64 reset */
-static inline void ripc__init_payload_encode(const struct init_payload *payload,
-		uint8_t bytes[INIT_PAYLOAD])
-{
-	memset(bytes, 0, INIT_PAYLOAD);
-	put64(bytes, payload->stamp);
-	bytes[8] = payload->has_fast_aes;
-	bytes[9] = (uint8_t)payload->n_capabilities;
-	put64(bytes + 16, payload->reset);
-}
-
-static inline bool ripc__is_zero(const uint8_t *bytes, size_t len)
-{
-	uint8_t any = 0;
-
-	for (size_t i = 0; i < len; i++)
-		any |= bytes[i];
-	return !any;
-}
-
-static inline int ripc__init_payload_decode(const uint8_t *bytes, size_t len,
-		struct init_payload *payload)
-{
-	size_t end;
-
-	if (len != INIT_SAID || bytes[8] > 1 || bytes[9] > CAPABILITIES_MAX ||
-			get16(bytes + 10) || get32(bytes + 12))
-		return -EBADMSG;
-	end = INIT_PAYLOAD + bytes[9] * CAPABILITY_LEN;
-	if (!ripc__is_zero(bytes + end, len - end))
-		return -EBADMSG;
-	payload->stamp = get64(bytes);
-	payload->has_fast_aes = bytes[8];
-	payload->n_capabilities = bytes[9];
-	payload->reset = get64(bytes + 16);
-	return 0;
-}
-
-/* 0 u32 index   4 u8 cipher   5 u8 refused   6 u8 n_capabilities   7 u8 zero   8 u64 context
- * 16 u64 reset */
-static inline void ripc__reply_payload_encode(const struct reply_payload *payload,
-		uint8_t bytes[REPLY_PAYLOAD])
-{
-	memset(bytes, 0, REPLY_PAYLOAD);
-	put32(bytes, payload->index);
-	bytes[4] = payload->cipher;
-	bytes[5] = payload->is_refused;
-	bytes[6] = (uint8_t)payload->n_capabilities;
-	put64(bytes + 8, payload->context);
-	put64(bytes + 16, payload->reset);
-}
-
-static inline int ripc__reply_payload_decode(const uint8_t *bytes, size_t len,
-		struct reply_payload *payload)
-{
-	if (len < REPLY_PAYLOAD || !get32(bytes) || bytes[4] < RIPC_CHACHA20_POLY1305 ||
-			bytes[4] > RIPC_AES_128_GCM || bytes[5] > 1 ||
-			bytes[6] > CAPABILITIES_MAX || bytes[7] ||
-			len != REPLY_PAYLOAD + bytes[6] * CAPABILITY_LEN)
-		return -EBADMSG;
-	payload->index = get32(bytes);
-	payload->cipher = bytes[4];
-	payload->is_refused = bytes[5];
-	payload->n_capabilities = bytes[6];
-	payload->context = get64(bytes + 8);
-	payload->reset = get64(bytes + 16);
-	return 0;
-}
-
-/* ---- moves ------------------------------------------------------------------------------- */
-
-/* Memory, reads and writes of a sealed network: conditions of use, and the slots for them. */
-
-/* Those capabilities of the inner network that may be used. */
-uint32_t ripc__sealed_caps(const struct ripc__host *host, const struct ripc__backend *inner,
-		uint32_t caps);
 
 #endif

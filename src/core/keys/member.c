@@ -9,7 +9,6 @@
 #include "core/base/base.h"
 #include "core/objects.h"
 #include "internal.h"
-#include "util/bytes.h"
 #include "util/hash/siphash.h"
 
 /* ---- session ----------------------------------------------------------------------------- */
@@ -246,11 +245,6 @@ static uint64_t name_of(const struct seal *seal, const uint8_t key[32], uint64_t
 	memcpy(both, key, 32);
 	memcpy(both + 32, &context, 8);
 	return ripc__siphash(seal->ctx->self.secret, both, sizeof(both));
-}
-
-struct member *ripc__member_by_name(const struct seal *seal, uint64_t name)
-{
-	return ripc__map_get(&seal->members, name);
 }
 
 static void member_free(struct seal *seal, struct member *member)

@@ -63,29 +63,18 @@ static int derive(struct noise *noise, const uint8_t *material, size_t len, uint
 	return error;
 }
 
-static int mix_key(struct noise *noise, const uint8_t *material, size_t len)
-{
-	uint8_t out[2][32];
-	int error = derive(noise, material, len, out, 2);
-
-	if (!error) {
-		memcpy(noise->chaining, out[0], 32);
-		memcpy(noise->key, out[1], 32);
-		noise->counter = 0;
-	}
-	explicit_bzero(out, sizeof(out));
-	return error;
-}
-
-static int mix_key_and_hash(struct noise *noise, const uint8_t psk[32])
+/* MixKey(); hashes: MixKeyAndHash(), whose second output is hashed. */
+static int mix(struct noise *noise, const uint8_t *material, size_t len, bool hashes)
 {
 	uint8_t out[3][32];
-	int error = derive(noise, psk, 32, out, 3);
+	uint32_t n = hashes ? 3 : 2;
+	int error = derive(noise, material, len, out, n);
 
-	error = error ? error : mix_hash(noise, out[1], 32);
+	if (hashes)
+		error = error ? error : mix_hash(noise, out[1], 32);
 	if (!error) {
 		memcpy(noise->chaining, out[0], 32);
-		memcpy(noise->key, out[2], 32);
+		memcpy(noise->key, out[n - 1], 32);
 		noise->counter = 0;
 	}
 	explicit_bzero(out, sizeof(out));
@@ -97,7 +86,7 @@ static int mix_public(struct noise *noise, const uint8_t key[32])
 {
 	int error = mix_hash(noise, key, 32);
 
-	return error ? error : mix_key(noise, key, 32);
+	return error ? error : mix(noise, key, 32, false);
 }
 
 static int mix_dh(struct noise *noise, const uint8_t secret[32], const uint8_t key[32])
@@ -105,7 +94,7 @@ static int mix_dh(struct noise *noise, const uint8_t secret[32], const uint8_t k
 	uint8_t shared[32];
 	int error = noise->box->ops->dh(noise->box->lib, secret, key, shared);
 
-	error = error ? error : mix_key(noise, shared, 32);
+	error = error ? error : mix(noise, shared, 32, false);
 	explicit_bzero(shared, sizeof(shared));
 	return error;
 }
@@ -210,7 +199,7 @@ int ripc__noise_write_second(struct noise *noise, const uint8_t ephemeral[32],
 
 	error = error ? error : mix_dh(noise, noise->ephemeral, noise->remote_e); /* ee */
 	error = error ? error : mix_dh(noise, noise->ephemeral, noise->remote_s); /* se */
-	error = error ? error : mix_key_and_hash(noise, psk);
+	error = error ? error : mix(noise, psk, 32, true);
 	return error ? error : encrypt_and_hash(noise, payload, out + NOISE_E);
 }
 
@@ -225,7 +214,7 @@ int ripc__noise_read_second(struct noise *noise, const struct static_keys *own,
 	error = mix_public(noise, noise->remote_e);
 	error = error ? error : mix_dh(noise, noise->ephemeral, noise->remote_e); /* ee */
 	error = error ? error : mix_dh(noise, own->secret, noise->remote_e); /* se */
-	error = error ? error : mix_key_and_hash(noise, psk);
+	error = error ? error : mix(noise, psk, 32, true);
 	return error ? error : read_payload(noise, in, NOISE_E, payload);
 }
 

@@ -34,6 +34,15 @@ static int crypto_open(struct cipher_box *box, char *why)
 	return -ENODEV;
 }
 
+static bool key_parse(const char *text, uint8_t key[32], char *why)
+{
+	if (strlen(text) == 64 && ripc__hex_read(text, key, 32))
+		return true;
+	snprintf(why, RIPC_KEYS_WHY, "the key is not 64 hexadecimal digits, as in the file "
+		"\"public\" of its owner");
+	return false;
+}
+
 /* ---- files ------------------------------------------------------------------------------- */
 
 /* A directory that is being changed. */
@@ -282,11 +291,8 @@ int ripc_keys_grant(const char *dir, const struct ripc_grant *grant, char *text,
 		return -EINVAL;
 	capability = (struct capability){.what = (uint8_t)own.what, .id = own.id,
 		.until_s = own.until_s};
-	if (strlen(own.key) != 64 || !ripc__hex_read(own.key, capability.holder, 32)) {
-		snprintf(why, RIPC_KEYS_WHY, "the key is not 64 hexadecimal digits, as in the file "
-			"\"public\" of its owner");
+	if (!key_parse(own.key, capability.holder, why))
 		return -EINVAL;
-	}
 	error = crypto_open(&box, why);
 	error = error ? error : ripc__key_file_read(dir, "authority.private", true, secret, why);
 	if (!error) {
@@ -451,13 +457,8 @@ int ripc_keys_revoke(const char *dir, const char *key, char *why)
 	uint8_t bytes[32];
 	int error;
 
-	if (!dir || !key || !why)
+	if (!dir || !key || !why || !key_parse(key, bytes, why))
 		return -EINVAL;
-	if (strlen(key) != 64 || !ripc__hex_read(key, bytes, 32)) {
-		snprintf(why, RIPC_KEYS_WHY, "the key is not 64 hexadecimal digits, as in the file "
-			"\"public\" of its owner");
-		return -EINVAL;
-	}
 	error = crypto_open(&box, why);
 	if (error)
 		return error;

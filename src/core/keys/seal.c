@@ -346,14 +346,9 @@ bool ripc__sealed_lets_send(const struct seal *seal, const void *route, uint64_t
 	return ripc__grants_let_in(seal, ripc__sealed_member_of(route), from, group);
 }
 
-bool ripc__sealed_may_be(const struct seal *seal, uint64_t id)
-{
-	return ripc__grants_are_ours(seal, id);
-}
-
 void ripc__sealed_registers(struct seal *seal, uint64_t id)
 {
-	if (!ripc__grants_are_ours(seal, id))
+	if (!ripc__sealed_may_be(seal, id))
 		ripc__log(seal->ctx, RIPC_LOG_WARN, "keys: service %#llx: our key lacks the "
 			"capability to be it, so others will refuse it (ripc key grant --be)",
 			(unsigned long long)id);

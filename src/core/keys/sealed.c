@@ -142,7 +142,7 @@ struct member *ripc__sealed_member(const struct seal *seal, const struct ripc__a
 	struct ripc__addr inner;
 	uint64_t name;
 
-	return addr_unseal(addr, &inner, &name) ? ripc__member_by_name(seal, name) : NULL;
+	return addr_unseal(addr, &inner, &name) ? ripc__map_get(&seal->members, name) : NULL;
 }
 
 /* The blob for records: the inner network's blob, our key, our context. */
@@ -227,7 +227,7 @@ static int route_open(void *port, void *route, const struct ripc__addr *addr)
 
 	if (!addr_unseal(addr, &inner, &name))
 		return -EINVAL;
-	member = ripc__member_by_name(seal, name);
+	member = ripc__map_get(&seal->members, name);
 	if (!member)
 		return -EHOSTUNREACH;
 	if (member->routes == ROUTES_MAX)
@@ -247,15 +247,10 @@ static int route_open(void *port, void *route, const struct ripc__addr *addr)
 
 int ripc__sealed_open(void *port, void *route)
 {
-	struct sealed_route *own = route;
 	struct ripc__addr addr;
-	int error;
 
-	if (ripc__member_is_ready(net_of(port)->seal, own->member))
-		return 0;
 	inner_where(port, route, &addr);
-	error = ripc__handshake_begin(net_of(port), own->member, &addr);
-	return error ? error : -EINPROGRESS;
+	return way_begin(port, ((struct sealed_route *)route)->member, &addr, 0);
 }
 
 bool ripc__sealed_renew(void *port, void *route)

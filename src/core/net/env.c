@@ -4,28 +4,22 @@
 #include <stdio.h>
 #include <sys/random.h>
 #include <sys/stat.h>
-#include <time.h>
 
 #include "env.h"
 #include "util/hash/siphash.h"
 #include "util/system/cancel.h"
+#include "util/system/clock.h"
 
 uint64_t ripc__real_now_us(void *arg)
 {
-	struct timespec now;
-
 	(void)arg;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+	return ripc__clock_us(CLOCK_MONOTONIC);
 }
 
 static uint64_t real_wall_ns(void *arg)
 {
-	struct timespec now;
-
 	(void)arg;
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+	return ripc__clock_ns(CLOCK_REALTIME);
 }
 
 static int real_random(void *arg, void *bytes, size_t len)

@@ -9,17 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/budget.h"
-#include "core/wire/record.h"
 #include "internal.h"
-#include "util/list.h"
-#include "util/timers.h"
 
 #define RELAYS_MAX     1024u
 #define RELAY_US       100000u /* time that the host's processes have to answer */
 #define IDS_PER_ANSWER 64u     /* answers to one "what do you have" */
-#define NAMES_PER_RELAY 4u    /* the same, of members of a group */
-#define IDS_PER_RELAY  4u      /* IDs of other processes queried for one; half of it is for them */
+#define ASKED_PER_RELAY 4u     /* IDs or members that are queried for one; half of it is for them */
 
 /* A query that we relay within the host. Its answers carry asked.nonce. */
 struct relay {
@@ -147,9 +142,7 @@ static bool is_of_many(const struct asked *asked)
 
 void ripc__relay_free(struct ripc__resolver *resolver, struct asked *asked)
 {
-	ripc__asked_end(resolver, asked);
-	ripc__timer_stop(&resolver->timers, &asked->timer);
-	ripc__timers_return(resolver);
+	ripc__asked_close(resolver, asked);
 	resolver->n_relays--;
 	free(list_entry(asked, struct relay, asked));
 }
@@ -201,121 +194,101 @@ static struct relay *relay_alloc(struct ripc__resolver *resolver, const struct h
 	memcpy(relay->host, heard->event->host, sizeof(relay->host));
 	if (is_of_many(&relay->asked))
 		relay->budget /= 2; /* the other half is for our own services */
-	if (ripc__timers_borrow(resolver))
-		goto err_free;
-	if (ripc__asked_begin(resolver, &relay->asked))
-		goto err_return_timer;
+	if (ripc__asked_open(resolver, &relay->asked)) {
+		free(relay);
+		return NULL;
+	}
 	resolver->n_relays++;
 	return relay;
-err_return_timer:
-	ripc__timers_return(resolver);
-err_free:
-	free(relay);
-	return NULL;
 }
 
 struct relaying {
 	struct ripc__resolver *resolver;
 	const struct relay *relay;
-	uint32_t n_ids, first; /* IDs that this host's source sees; where to begin */
+	const struct source_slot *home;
+	uint32_t first, n; /* of the names that home lists: those to query */
 	uint32_t at, reached;
 };
 
-static void relay_ask(struct relaying *relaying, uint64_t id)
+static struct wire_resolve relay_question(const struct relay *relay, uint64_t id)
 {
-	struct ripc__resolver *resolver = relaying->resolver;
 	struct wire_resolve question = {.type = WIRE_QUESTION, .hops = 1,
-		.nonce = relaying->relay->asked.nonce, .asker = relaying->relay->asker,
-		.record.id = id};
+		.nonce = relay->asked.nonce, .asker = relay->asker, .record.id = id};
 
-	memcpy(question.host, relaying->relay->host, sizeof(question.host));
-	relaying->reached += ripc__ask_again(resolver, (uint32_t)resolver->home,
-		&question);
+	memcpy(question.host, relay->host, sizeof(question.host));
+	return question;
 }
 
-static void relay_count(void *arg, uint64_t id, bool is_private)
+static void relay_ask(struct relaying *relaying, uint64_t id)
 {
-	struct relaying *relaying = arg;
+	const struct wire_resolve question = relay_question(relaying->relay, id);
 
-	relaying->n_ids += !is_private && !wire_is_group(id) &&
-		!ripc__published_here(relaying->resolver, id);
+	relaying->reached += ripc__ask(relaying->resolver, (uint32_t)relaying->resolver->home,
+		&question, true);
+}
+
+/* Is the next name to be queried? */
+static bool is_turn(struct relaying *relaying)
+{
+	return relaying->at++ - relaying->first < relaying->n;
 }
 
 static void relay_listed(void *arg, uint64_t id, bool is_private)
 {
 	struct relaying *relaying = arg;
 
-	if (is_private || wire_is_group(id) || ripc__published_here(relaying->resolver, id))
-		return;
-	if (relaying->at >= relaying->first && relaying->at < relaying->first + IDS_PER_RELAY)
+	if (!is_private && !wire_is_group(id) && !ripc__published_here(relaying->resolver, id) &&
+			is_turn(relaying))
 		relay_ask(relaying, id);
-	relaying->at++;
-}
-
-/* Queries a few of the host's other processes, each time going on where it last ended. */
-static void relay_ask_all(struct relaying *relaying)
-{
-	struct ripc__resolver *resolver = relaying->resolver;
-	const struct source_slot *home = &resolver->sources[resolver->home];
-
-	if (!home->ops->list)
-		return;
-	home->ops->list(home->state, relay_count, relaying);
-	if (!relaying->n_ids)
-		return;
-	if (resolver->relay_turn >= relaying->n_ids)
-		resolver->relay_turn = 0;
-	relaying->first = resolver->relay_turn;
-	resolver->relay_turn += IDS_PER_RELAY;
-	home->ops->list(home->state, relay_listed, relaying);
 }
 
 static void relay_member(void *arg, uint64_t name)
 {
 	struct relaying *relaying = arg;
-	struct ripc__resolver *resolver = relaying->resolver;
-	const struct source_slot *home = &resolver->sources[resolver->home];
-	struct wire_resolve question = {.type = WIRE_QUESTION, .hops = 1,
-		.nonce = relaying->relay->asked.nonce ^ resolver->home_key,
-		.asker = relaying->relay->asker, .record.id = relaying->relay->asked.id};
+	uint64_t group = relaying->relay->asked.id;
+	struct wire_resolve question = relay_question(relaying->relay, group);
 	uint8_t data[WIRE_RESOLVE_MAX];
-	uint32_t at = relaying->at++;
 
-	if (at < relaying->first || at >= relaying->first + NAMES_PER_RELAY)
+	if (!is_turn(relaying))
 		return;
-	memcpy(question.host, relaying->relay->host, sizeof(question.host));
-	relaying->reached += home->ops->group.ask(home->state, question.record.id, name, data,
-		ripc__resolve_encode(resolver, &question, data)) > 0;
+	question.nonce ^= relaying->resolver->home_key;
+	relaying->reached += relaying->home->ops->group.ask(relaying->home->state, group, name,
+		data, ripc__resolve_encode(relaying->resolver, &question, data)) > 0;
 }
 
-static void relay_count_member(void *arg, uint64_t name)
+/* Walks the names of a group, or those of all IDs (0). */
+static void relay_walk(struct relaying *relaying)
 {
-	(void)name;
-	((struct relaying *)arg)->n_ids++;
-}
-
-/* Queries a few members of a group, each time going on where it last ended. */
-static void relay_ask_group(struct relaying *relaying)
-{
-	struct ripc__resolver *resolver = relaying->resolver;
-	const struct source_slot *home = &resolver->sources[resolver->home];
+	const struct source_slot *home = relaying->home;
 	uint64_t group = relaying->relay->asked.id;
 
-	if (!home->ops->group.list)
+	relaying->at = 0;
+	if (group && home->ops->group.list)
+		home->ops->group.list(home->state, group, relay_member, relaying);
+	else if (!group && home->ops->list)
+		home->ops->list(home->state, relay_listed, relaying);
+}
+
+/* Counts the names, then queries a few, each time going on where it last ended. */
+static void relay_ask_some(struct relaying *relaying)
+{
+	struct ripc__resolver *resolver = relaying->resolver;
+
+	relay_walk(relaying);
+	if (!relaying->at)
 		return;
-	home->ops->group.list(home->state, group, relay_count_member, relaying);
-	if (!relaying->n_ids)
-		return;
-	if (resolver->relay_turn >= relaying->n_ids)
+	if (resolver->relay_turn >= relaying->at)
 		resolver->relay_turn = 0;
 	relaying->first = resolver->relay_turn;
-	resolver->relay_turn += NAMES_PER_RELAY;
-	home->ops->group.list(home->state, group, relay_member, relaying);
+	relaying->n = ASKED_PER_RELAY;
+	resolver->relay_turn += ASKED_PER_RELAY;
+	relay_walk(relaying);
 }
 
 static void relay_begin(struct ripc__resolver *resolver, const struct heard *heard)
 {
-	struct relaying relaying = {.resolver = resolver};
+	struct relaying relaying = {.resolver = resolver,
+		.home = &resolver->sources[resolver->home]};
 	struct relay *relay = NULL;
 
 	if (may_answer(resolver, heard))
@@ -325,12 +298,10 @@ static void relay_begin(struct ripc__resolver *resolver, const struct heard *hea
 		return;
 	}
 	relaying.relay = relay;
-	if (wire_is_group(relay->asked.id))
-		relay_ask_group(&relaying);
-	else if (relay->asked.id)
-		relay_ask(&relaying, relay->asked.id);
+	if (is_of_many(&relay->asked))
+		relay_ask_some(&relaying);
 	else
-		relay_ask_all(&relaying);
+		relay_ask(&relaying, relay->asked.id);
 	if (relaying.reached) {
 		ripc__timer_set(&resolver->timers, &relay->asked.timer,
 			resolver->now_us + RELAY_US);

@@ -26,19 +26,84 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/wire/record.h"
 #include "internal.h"
-#include "resolver.h"
-#include "util/list.h"
-#include "util/map.h"
 #include "util/system/cancel.h"
-#include "util/timers.h"
-
-/* ---- gathering --------------------------------------------------------------------------- */
-
-/* Gatherings and their entries: memory, and counters. The section gather does the work. */
 
 #define GATHERINGS_MAX 1024u
+#define MEMBERS_MAX    4096u /* of one group */
+#define TRIES          10u   /* 200 ms: a name without an answer is then not waited for */
+#define NAME_BIT       (1ull << 63)
+#define GONE_MAX       64u
+
+/* A member, or a name of this host or of the exact source that may be one. */
+struct entry {
+	struct ripc__member public;
+	uint64_t name, asked_us;
+	uint64_t generation; /* of the last look that has seen its name; 0: none */
+	uint64_t doubted_us; /* when it was last doubted; 0: never */
+	uint64_t placed_us;  /* when its own answer was first wanted; 0: its ID belongs to it */
+	struct ripc__answer *answer; /* its own, about its ID; NULL: not wanted, or not yet here */
+	uint32_t index;
+	uint8_t host[16];
+	uint8_t tries, missed;
+	bool is_known;       /* the member has answered */
+	bool is_admitted;    /* senders may use it */
+	bool is_own;         /* of this context */
+	bool is_seen;        /* in this refresh */
+	bool is_doubted;     /* may have gone: refreshes follow each other until it is seen */
+	bool is_near;        /* this host's source has its name; otherwise the exact one, if any */
+};
+
+/* A member that was taken for gone, and the era of the queries that follow. */
+struct gone {
+	uint64_t incarnation;
+	uint8_t era;
+};
+
+struct gathering {
+	struct asked asked;      /* id: the group */
+	struct entry **entries;
+	uint32_t n, room, n_pending;
+	uint32_t n_unknown, n_waiting; /* have not answered; are known, but not admitted */
+	uint32_t n_doubted;
+	struct ripc__map names;  /* struct entry by name */
+	uint64_t used_us, looked_us, look_us, batch_us, round_us, refreshed_us, admit_us;
+	uint64_t generation;
+	uint32_t rounds_left, n_rounds; /* of this refresh */
+	uint64_t joiner;         /* named by the last notice: queried until it answers; or 0 */
+	uint32_t joiner_rounds;  /* rounds for that joiner */
+	uint32_t n_refreshed;
+	struct gone gone[GONE_MAX]; /* the last ones, in a ring */
+	uint32_t n_gone;         /* in all: the next place of the ring */
+	uint8_t era;             /* the nonce's lowest byte */
+	bool era_ends;           /* members have gone: the next query has another era */
+	uint8_t cause[16];       /* the host behind the query, if is_provoked, or the news */
+	bool is_refreshing, is_provoked, has_news;
+	bool has_leavers;        /* once this refresh has ended, another one follows */
+	bool is_hasty;           /* this refresh follows the last one soon, for doubted members */
+	bool is_asked;           /* a refresh has ended */
+	bool is_listing;         /* the exact source cannot list its names yet */
+	bool is_awaited;         /* owner.gathered is due */
+};
+
+/* A name that may answer yet. */
+static bool entry_is_pending(const struct entry *entry)
+{
+	return !entry->is_known && entry->tries < TRIES;
+}
+
+/* The nonce for a query that is sent now. */
+static uint64_t gathering_nonce(struct gathering *gathering)
+{
+	gathering->era += gathering->era_ends;
+	gathering->era_ends = false;
+	return gathering->asked.nonce | gathering->era;
+}
+
+static struct entry *entry_of(const struct gathering *gathering, uint64_t incarnation)
+{
+	return ripc__map_get(&gathering->names, incarnation | NAME_BIT);
+}
 
 /* ---- entries ----------------------------------------------------------------------------- */
 
@@ -50,7 +115,7 @@ static void entry_remove(struct gathering *gathering, struct entry *entry)
 
 	gathering->entries[entry->index] = last;
 	last->index = entry->index;
-	gathering->n_pending -= ripc__entry_is_pending(entry);
+	gathering->n_pending -= entry_is_pending(entry);
 	gathering->n_unknown -= !entry->is_known;
 	gathering->n_waiting -= entry->is_known && !entry->is_admitted;
 	entry_trust(gathering, entry);
@@ -173,7 +238,7 @@ static struct entry *entry_add(struct gathering *gathering, uint64_t name)
 static void entry_is(struct gathering *gathering, struct entry *entry, uint64_t id,
 		uint64_t incarnation)
 {
-	gathering->n_pending -= ripc__entry_is_pending(entry);
+	gathering->n_pending -= entry_is_pending(entry);
 	gathering->n_unknown -= !entry->is_known;
 	gathering->n_waiting += !entry->is_known;
 	entry->is_known = true;
@@ -192,9 +257,7 @@ static void entry_admit(struct gathering *gathering, struct entry *entry)
 
 static void gathering_free(struct ripc__resolver *resolver, struct gathering *gathering)
 {
-	ripc__asked_end(resolver, &gathering->asked);
-	ripc__timer_stop(&resolver->timers, &gathering->asked.timer);
-	ripc__timers_return(resolver);
+	ripc__asked_close(resolver, &gathering->asked);
 	ripc__map_remove(&resolver->gatherings, gathering->asked.id);
 	for (uint32_t i = 0; i < gathering->n; i++) {
 		free(gathering->entries[i]->answer);
@@ -224,7 +287,7 @@ static bool gathering_yield(struct ripc__resolver *resolver)
 static void entry_add_own(void *arg, uint64_t id, uint64_t incarnation)
 {
 	struct gathering *gathering = arg;
-	struct entry *entry = ripc__entry_of(gathering, incarnation);
+	struct entry *entry = entry_of(gathering, incarnation);
 
 	entry = entry ? entry : entry_add(gathering, incarnation | NAME_BIT);
 	if (!entry)
@@ -248,18 +311,14 @@ static struct gathering *gathering_make(struct ripc__resolver *resolver, uint64_
 	gathering->asked = (struct asked){.kind = ASKED_GROUP, .id = group,
 		.timer.fire = fire};
 	ripc__map_init(&gathering->names, resolver->owner.random(resolver->owner.arg));
-	if (ripc__timers_borrow(resolver))
+	if (ripc__asked_open(resolver, &gathering->asked))
 		goto err_free;
-	if (ripc__asked_begin(resolver, &gathering->asked))
-		goto err_return_timer;
 	if (ripc__map_put(&resolver->gatherings, group, gathering))
-		goto err_end;
+		goto err_close;
 	ripc__members_own(resolver, group, entry_add_own, gathering);
 	return gathering;
-err_end:
-	ripc__asked_end(resolver, &gathering->asked);
-err_return_timer:
-	ripc__timers_return(resolver);
+err_close:
+	ripc__asked_close(resolver, &gathering->asked);
 err_free:
 	free(gathering);
 	return NULL;
@@ -410,15 +469,15 @@ static void ask_name(struct ripc__resolver *resolver, struct gathering *gatherin
 {
 	const struct source_slot *slot = entry->is_near ? home_of(resolver) : exact_of(resolver);
 	const struct wire_resolve question = {.type = WIRE_QUESTION,
-		.nonce = ripc__gathering_nonce(gathering) ^
+		.nonce = gathering_nonce(gathering) ^
 			(entry->is_near ? resolver->home_key : 0),
 		.asker = resolver->owner.context, .record.id = gathering->asked.id};
 	uint8_t data[WIRE_RESOLVE_MAX];
 	size_t len = ripc__resolve_encode(resolver, &question, data);
 
-	gathering->n_pending -= ripc__entry_is_pending(entry);
+	gathering->n_pending -= entry_is_pending(entry);
 	entry->tries += entry->tries < UINT8_MAX;
-	gathering->n_pending += ripc__entry_is_pending(entry);
+	gathering->n_pending += entry_is_pending(entry);
 	entry->asked_us = resolver->now_us;
 	if (slot->ops->group.ask(slot->state, gathering->asked.id, entry->name, data, len) > 0)
 		resolver->stats.queries_sent++;
@@ -466,7 +525,7 @@ static void ask_names(struct ripc__resolver *resolver, struct gathering *gatheri
 static uint32_t ask_network(struct ripc__resolver *resolver, struct gathering *gathering)
 {
 	const struct wire_resolve question = {.type = WIRE_QUESTION,
-		.nonce = ripc__gathering_nonce(gathering), .asker = resolver->owner.context,
+		.nonce = gathering_nonce(gathering), .asker = resolver->owner.context,
 		.record.id = gathering->asked.id};
 	const struct source_slot *home = home_of(resolver);
 	uint32_t n = 0;
@@ -475,7 +534,7 @@ static uint32_t ask_network(struct ripc__resolver *resolver, struct gathering *g
 		return 0;
 	for (uint32_t i = 0; i < resolver->n_sources; i++) {
 		if ((int)i != resolver->exact && (!home || (int)i != resolver->home))
-			n += ripc__ask(resolver, i, &question);
+			n += ripc__ask(resolver, i, &question, false);
 	}
 	if (n)
 		resolver->n_network = n;
@@ -754,7 +813,7 @@ void ripc__gather_answered(struct ripc__resolver *resolver, struct asked *asked,
 {
 	struct gathering *gathering = list_entry(asked, struct gathering, asked);
 	const struct wire_record *record = &heard->packet->record;
-	struct entry *entry = ripc__entry_of(gathering, record->incarnation);
+	struct entry *entry = entry_of(gathering, record->incarnation);
 	bool is_home = home_of(resolver) && (int)heard->source == resolver->home;
 	bool is_exact = (int)heard->source == resolver->exact;
 
@@ -810,7 +869,7 @@ bool ripc__gather_hint(struct ripc__resolver *resolver, const struct heard *hear
 {
 	const struct wire_record *record = &heard->packet->record;
 	struct gathering *gathering = ripc__map_get(&resolver->gatherings, record->id);
-	struct entry *entry = gathering ? ripc__entry_of(gathering, record->incarnation) : NULL;
+	struct entry *entry = gathering ? entry_of(gathering, record->incarnation) : NULL;
 	bool joined = heard->packet->type == WIRE_RECORD;
 
 	if (gathering && !joined)
@@ -851,7 +910,7 @@ void ripc__gather_joined(struct ripc__resolver *resolver, uint64_t group, uint64
 void ripc__gather_left(struct ripc__resolver *resolver, uint64_t group, uint64_t incarnation)
 {
 	struct gathering *gathering = ripc__map_get(&resolver->gatherings, group);
-	struct entry *entry = gathering ? ripc__entry_of(gathering, incarnation) : NULL;
+	struct entry *entry = gathering ? entry_of(gathering, incarnation) : NULL;
 
 	if (entry)
 		entry_remove(gathering, entry);
@@ -906,7 +965,7 @@ void ripc__resolver_expel(struct ripc__resolver *resolver, uint64_t group, uint6
 {
 	RIPC__HOLD_CANCEL;
 	struct gathering *gathering = ripc__map_get(&resolver->gatherings, group);
-	struct entry *entry = gathering ? ripc__entry_of(gathering, incarnation) : NULL;
+	struct entry *entry = gathering ? entry_of(gathering, incarnation) : NULL;
 
 	if (entry && entry->public.incarnation == incarnation && !entry->is_own)
 		entry_gone(gathering, entry);
@@ -917,7 +976,7 @@ bool ripc__resolver_doubt(struct ripc__resolver *resolver, uint64_t group, uint6
 {
 	RIPC__HOLD_CANCEL;
 	struct gathering *gathering = ripc__map_get(&resolver->gatherings, group);
-	struct entry *entry = gathering ? ripc__entry_of(gathering, incarnation) : NULL;
+	struct entry *entry = gathering ? entry_of(gathering, incarnation) : NULL;
 
 	if (!entry)
 		return false;
@@ -932,7 +991,7 @@ int ripc__resolver_place(struct ripc__resolver *resolver, uint64_t group, uint64
 {
 	RIPC__HOLD_CANCEL;
 	struct gathering *gathering = ripc__map_get(&resolver->gatherings, group);
-	struct entry *entry = gathering ? ripc__entry_of(gathering, incarnation) : NULL;
+	struct entry *entry = gathering ? entry_of(gathering, incarnation) : NULL;
 	bool waits;
 
 	if (!entry || entry->is_own)
@@ -959,7 +1018,7 @@ void ripc__gather_placed(struct ripc__resolver *resolver, const struct heard *he
 	uint32_t at = 0;
 
 	while ((gathering = ripc__map_next(&resolver->gatherings, &at))) {
-		struct entry *entry = ripc__entry_of(gathering, record->incarnation);
+		struct entry *entry = entry_of(gathering, record->incarnation);
 
 		if (!entry || !entry->placed_us || entry->public.id != record->id)
 			continue;
@@ -973,10 +1032,7 @@ void ripc__gather_placed(struct ripc__resolver *resolver, const struct heard *he
 void ripc__gatherings_close(struct ripc__resolver *resolver)
 {
 	struct gathering *gathering;
-	uint32_t at = 0;
 
-	while ((gathering = ripc__map_next(&resolver->gatherings, &at))) {
+	while ((gathering = ripc__map_any(&resolver->gatherings)))
 		gathering_free(resolver, gathering);
-		at = 0; /* removing moves entries */
-	}
 }

@@ -13,15 +13,7 @@
 #include "util/map.h"
 #include "util/timers.h"
 
-struct asked;
-struct heard;
 struct membership;
-struct ripc__addr;
-struct ripc__answer;
-struct ripc__resolver;
-struct ripc__source_event;
-struct wire_record;
-struct wire_resolve;
 
 /* ---- resolver internal ------------------------------------------------------------------- */
 
@@ -72,6 +64,10 @@ struct source_slot {
 	const struct ripc__source *ops;
 	void *state;
 };
+
+#define source_for_each(slot, resolver)                                       \
+	for (const struct source_slot *slot = (resolver)->sources;            \
+		slot < (resolver)->sources + (resolver)->n_sources; slot++)
 
 struct ripc__resolver {
 	struct ripc__resolver_owner owner;
@@ -149,8 +145,6 @@ static inline uint64_t ripc__nonce_heard(const struct ripc__resolver *resolver,
 
 /* ---- answer ------------------------------------------------------------------------------ */
 
-/* Answering queries, for ourselves and for our host. */
-
 void ripc__question_heard(struct ripc__resolver *resolver, const struct heard *heard);
 void ripc__relay_answered(struct ripc__resolver *resolver, struct asked *asked,
 		const struct heard *heard);
@@ -163,25 +157,23 @@ void ripc__relay_free(struct ripc__resolver *resolver, struct asked *asked);
 
 /* ---- queries ----------------------------------------------------------------------------- */
 
-/* Packets that the resolver sends, and the parts that all its files need for them. */
-
-/* Borrows room for one more timer, until ripc__timers_return. -ENOMEM. */
-int ripc__timers_borrow(struct ripc__resolver *resolver);
-void ripc__timers_return(struct ripc__resolver *resolver);
+/* Borrows room for n more timers, until ripc__timers_return. -ENOMEM. */
+int ripc__timers_borrow(struct ripc__resolver *resolver, uint32_t n);
+void ripc__timers_return(struct ripc__resolver *resolver, uint32_t n);
 /* Gives asked a fresh nonce, under which answers find it, in place of its last nonce. -ENOMEM. */
 int ripc__asked_begin(struct ripc__resolver *resolver, struct asked *asked);
 void ripc__asked_end(struct ripc__resolver *resolver, struct asked *asked);
+/* The same, and borrows room for the timer of asked; stops the timer, and returns its room. */
+int ripc__asked_open(struct ripc__resolver *resolver, struct asked *asked);
+void ripc__asked_close(struct ripc__resolver *resolver, struct asked *asked);
 /* Hosts that are queried by unicast. */
 uint32_t ripc__peers_of(const struct ripc__resolver *resolver);
 /* Encodes a datagram, with its mark if there are keys. Returns its length, bytes. */
 size_t ripc__resolve_encode(struct ripc__resolver *resolver, const struct wire_resolve *packet,
 		uint8_t data[WIRE_RESOLVE_MAX]);
-/* Sends a query to one source. Returns how many receivers it reached. */
+/* Sends a query to one source; again: by ask_again. Returns how many receivers it reached. */
 uint32_t ripc__ask(struct ripc__resolver *resolver, uint32_t source,
-		const struct wire_resolve *question);
-/* As ripc__ask(), by ask_again of the source. */
-uint32_t ripc__ask_again(struct ripc__resolver *resolver, uint32_t source,
-		const struct wire_resolve *question);
+		const struct wire_resolve *question, bool again);
 /* Sends asked to this host's source; to all others. Both return how many receivers it reached. */
 uint32_t ripc__ask_home(struct ripc__resolver *resolver, struct asked *asked);
 uint32_t ripc__ask_network(struct ripc__resolver *resolver, struct asked *asked);
@@ -213,141 +205,13 @@ void ripc__answer_fill(const struct ripc__resolver *resolver, const struct heard
 bool ripc__record_older(const struct wire_record *a, const struct wire_record *b);
 void ripc__drop(struct ripc__resolver *resolver);
 
-/* ---- cache ------------------------------------------------------------------------------- */
-
-/* The cache of the resolver. */
-
-/* An answer about an ID. The record's addresses stand behind it, each {backend, len, bytes}. */
-struct cached {
-	struct list node; /* resolver->cache_order */
-	uint64_t id, expires_us;
-	uint64_t hint_us; /* when the accepted hints are paid for: each costs HINT_US */
-	uint64_t incarnation, stamp, host_identity, context, proof;
-	uint8_t host[16];
-	uint32_t host_heard; /* a notice or the answer arrived from there, in 1,024 us */
-	bool exists : 1, suspect : 1, local : 1;
-	bool doubted : 1; /* too many notices arrived: the next lookup sends a query */
-	uint8_t source; /* index */
-	uint8_t n_addrs;
-	uint8_t addrs[];
-};
-
-/* Forgets an ID; everything. */
-void ripc__cache_forget(struct ripc__resolver *resolver, uint64_t id);
-
 /* ---- digest ------------------------------------------------------------------------------ */
-
-/*
- * Digests: a notice now and then for all registrations of this context, or for some if there are
- * many.
- */
-
-#define ANNOUNCE_US 60000000u /* between the notices of one registration, at most */
-/*
- * A host that is cut off from us is not heard for this long: each of its contexts has missed a
- * digest.
- */
-#define SILENT_US   70000000u
-/* A new registration is announced more often for longer than this. */
-#define FRESH_US    75000000u
-
-/* A registration, or the first part of a membership, that digests name. */
-struct digested {
-	struct list node; /* resolver->digest.all; or a list of its own */
-	uint64_t id;      /* of the service, or of the group */
-};
-
-struct digested_member {
-	struct digested digested;
-	uint64_t service; /* the service that has joined the group */
-};
 
 void ripc__digest_init(struct ripc__resolver *resolver);
 /* Another context has named its registrations. */
 void ripc__digest_heard(struct ripc__resolver *resolver, uint64_t context);
 
-/* ---- gathering --------------------------------------------------------------------------- */
-
-/* The objects of gather.c: gatherings, and their entries. */
-
-#define MEMBERS_MAX 4096u /* of one group */
-#define TRIES       10u   /* 200 ms: a name without an answer is then not waited for */
-#define NAME_BIT    (1ull << 63)
-#define GONE_MAX    64u
-
-/* A member, or a name of this host or of the exact source that may be one. */
-struct entry {
-	struct ripc__member public;
-	uint64_t name, asked_us;
-	uint64_t generation; /* of the last look that has seen its name; 0: none */
-	uint64_t doubted_us; /* when it was last doubted; 0: never */
-	uint64_t placed_us;  /* when its own answer was first wanted; 0: its ID belongs to it */
-	struct ripc__answer *answer; /* its own, about its ID; NULL: not wanted, or not yet here */
-	uint32_t index;
-	uint8_t host[16];
-	uint8_t tries, missed;
-	bool is_known;       /* the member has answered */
-	bool is_admitted;    /* senders may use it */
-	bool is_own;         /* of this context */
-	bool is_seen;        /* in this refresh */
-	bool is_doubted;     /* may have gone: refreshes follow each other until it is seen */
-	bool is_near;        /* this host's source has its name; otherwise the exact one, if any */
-};
-
-/* A member that was taken for gone, and the era of the queries that follow. */
-struct gone {
-	uint64_t incarnation;
-	uint8_t era;
-};
-
-struct gathering {
-	struct asked asked;      /* id: the group */
-	struct entry **entries;
-	uint32_t n, room, n_pending;
-	uint32_t n_unknown, n_waiting; /* have not answered; are known, but not admitted */
-	uint32_t n_doubted;
-	struct ripc__map names;  /* struct entry by name */
-	uint64_t used_us, looked_us, look_us, batch_us, round_us, refreshed_us, admit_us;
-	uint64_t generation;
-	uint32_t rounds_left, n_rounds; /* of this refresh */
-	uint64_t joiner;         /* named by the last notice: queried until it answers; or 0 */
-	uint32_t joiner_rounds;  /* rounds for that joiner */
-	uint32_t n_refreshed;
-	struct gone gone[GONE_MAX]; /* the last ones, in a ring */
-	uint32_t n_gone;         /* in all: the next place of the ring */
-	uint8_t era;             /* the nonce's lowest byte */
-	bool era_ends;           /* members have gone: the next query has another era */
-	uint8_t cause[16];       /* the host behind the query, if is_provoked, or the news */
-	bool is_refreshing, is_provoked, has_news;
-	bool has_leavers;        /* once this refresh has ended, another one follows */
-	bool is_hasty;           /* this refresh follows the last one soon, for doubted members */
-	bool is_asked;           /* a refresh has ended */
-	bool is_listing;         /* the exact source cannot list its names yet */
-	bool is_awaited;         /* owner.gathered is due */
-};
-
-/* A name that may answer yet. */
-static inline bool ripc__entry_is_pending(const struct entry *entry)
-{
-	return !entry->is_known && entry->tries < TRIES;
-}
-
-/* The nonce for a query that is sent now. */
-static inline uint64_t ripc__gathering_nonce(struct gathering *gathering)
-{
-	gathering->era += gathering->era_ends;
-	gathering->era_ends = false;
-	return gathering->asked.nonce | gathering->era;
-}
-
-static inline struct entry *ripc__entry_of(const struct gathering *gathering, uint64_t incarnation)
-{
-	return ripc__map_get(&gathering->names, incarnation | NAME_BIT);
-}
-
 /* ---- gather ------------------------------------------------------------------------------ */
-
-/* The members of groups that services here send to. */
 
 void ripc__gather_answered(struct ripc__resolver *resolver, struct asked *asked,
 		const struct heard *heard);
@@ -365,8 +229,6 @@ void ripc__gatherings_close(struct ripc__resolver *resolver);
 
 /* ---- heal -------------------------------------------------------------------------------- */
 
-/* Noticing that a split network is whole again. */
-
 void ripc__heal_init(struct ripc__resolver *resolver);
 void ripc__heal_close(struct ripc__resolver *resolver);
 /* A digest has arrived. */
@@ -378,14 +240,10 @@ void ripc__heal_answered(struct ripc__resolver *resolver, struct asked *asked,
 
 /* ---- list -------------------------------------------------------------------------------- */
 
-/* Looking for all services. */
-
 void ripc__list_answered(struct ripc__resolver *resolver, struct asked *asked,
 		const struct heard *heard);
 
 /* ---- lookup ------------------------------------------------------------------------------ */
-
-/* Looking up IDs. */
 
 void ripc__lookup_answered(struct ripc__resolver *resolver, struct asked *asked,
 		const struct heard *heard);
@@ -397,13 +255,13 @@ bool ripc__lookup_hint(struct ripc__resolver *resolver, const struct heard *hear
 /* The answer of an exact source about an ID that was queried: NOBODY, HELD, UNAVAILABLE; HINT. */
 void ripc__lookup_told(struct ripc__resolver *resolver, const struct ripc__source_event *event);
 void ripc__lookup_hinted(struct ripc__resolver *resolver, const struct ripc__source_event *event);
+/* Forgets the cached answer. */
+void ripc__cache_forget(struct ripc__resolver *resolver, uint64_t id);
 /* Queries all for the ID once more, whatever is known: any owner may answer. */
 void ripc__lookup_anew(struct ripc__resolver *resolver, uint64_t id);
 void ripc__lookups_close(struct ripc__resolver *resolver);
 
 /* ---- membership -------------------------------------------------------------------------- */
-
-/* Groups that services here have joined. */
 
 /* A walk over the services here that have joined a group; NULL: the last one was before. */
 struct membership *ripc__member_first(const struct ripc__resolver *resolver, uint64_t group);
@@ -421,8 +279,6 @@ void ripc__memberships_close(struct ripc__resolver *resolver);
 
 /* ---- presence ---------------------------------------------------------------------------- */
 
-/* Queries to a partner's host, whether the partner is still there (lookup.c). */
-
 void ripc__presences_open(struct ripc__resolver *resolver);
 /* RECORD or NOBODY has arrived. */
 void ripc__presence_answered(struct ripc__resolver *resolver, struct asked *asked,
@@ -430,8 +286,6 @@ void ripc__presence_answered(struct ripc__resolver *resolver, struct asked *aske
 void ripc__presences_close(struct ripc__resolver *resolver);
 
 /* ---- publish ----------------------------------------------------------------------------- */
-
-/* IDs of services of this context. */
 
 /* Our record of an ID that is registered here. -ENOENT. */
 int ripc__own_record(struct ripc__resolver *resolver, uint64_t id, struct wire_record *record);

@@ -13,13 +13,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "core/wire/record.h"
 #include "internal.h"
-#include "resolver.h"
-#include "util/list.h"
-#include "util/map.h"
 #include "util/system/cancel.h"
-#include "util/timers.h"
 
 #define LIST_ROUND_US 100000u
 #define BATCH         8u     /* IDs of this host queried at once */
@@ -92,10 +87,8 @@ static void ask_batch(struct naming *naming)
 			.nonce = naming->listing->asked.nonce, .asker = resolver->owner.context,
 			.record.id = naming->ids[naming->next++]};
 
-		if (naming->listing->asked.round > 1)
-			ripc__ask_again(resolver, (uint32_t)naming->source, &question);
-		else
-			ripc__ask(resolver, (uint32_t)naming->source, &question);
+		ripc__ask(resolver, (uint32_t)naming->source, &question,
+			naming->listing->asked.round > 1);
 	}
 }
 
@@ -262,9 +255,7 @@ static void listing_free(struct ripc__resolver *resolver)
 {
 	struct listing *listing = resolver->listing;
 
-	ripc__asked_end(resolver, &listing->asked);
-	ripc__timer_stop(&resolver->timers, &listing->asked.timer);
-	ripc__timers_return(resolver);
+	ripc__asked_close(resolver, &listing->asked);
 	ripc__map_free(&listing->seen);
 	ripc__map_free(&listing->answered);
 	if (resolver->exact >= 0)
@@ -301,16 +292,11 @@ int ripc__resolver_list(struct ripc__resolver *resolver, uint64_t now_us,
 	ripc__map_init(&listing->answered, resolver->owner.random(resolver->owner.arg));
 	ripc__map_init(&listing->here.groups, listing->seen.seed);
 	ripc__map_init(&listing->stored.groups, listing->seen.seed);
-	if (ripc__timers_borrow(resolver))
-		goto err_free;
-	if (ripc__asked_begin(resolver, &listing->asked))
-		goto err_return_timer;
+	if (ripc__asked_open(resolver, &listing->asked)) {
+		free(listing);
+		return -ENOMEM;
+	}
 	resolver->listing = listing;
 	ripc__timer_set(&resolver->timers, &listing->asked.timer, now_us);
 	return 0;
-err_return_timer:
-	ripc__timers_return(resolver);
-err_free:
-	free(listing);
-	return -ENOMEM;
 }

@@ -24,15 +24,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/budget.h"
-#include "core/net/backend.h"
-#include "core/wire/record.h"
 #include "internal.h"
-#include "resolver.h"
-#include "util/list.h"
-#include "util/map.h"
 #include "util/system/cancel.h"
-#include "util/timers.h"
 
 /* ---- cache ------------------------------------------------------------------------------- */
 
@@ -42,6 +35,21 @@
 #define FOUND_US     60000000u /* a found record is used for so long without a query */
 #define NOBODY_US    1000000u
 #define DENIED_US    200000u   /* no notice ends this, and a query to an exact source is cheap */
+
+/* An answer about an ID. The record's addresses stand behind it, each {backend, len, bytes}. */
+struct cached {
+	struct list node; /* resolver->cache_order */
+	uint64_t id, expires_us;
+	uint64_t hint_us; /* when the accepted hints are paid for: each costs HINT_US */
+	uint64_t incarnation, stamp, host_identity, context, proof;
+	uint8_t host[16];
+	uint32_t host_heard; /* a notice or the answer arrived from there, in 1,024 us */
+	bool exists : 1, suspect : 1, local : 1;
+	bool doubted : 1; /* too many notices arrived: the next lookup sends a query */
+	uint8_t source; /* index */
+	uint8_t n_addrs;
+	uint8_t addrs[];
+};
 
 static void cached_free(struct ripc__resolver *resolver, struct cached *cached)
 {
@@ -195,9 +203,7 @@ struct presence {
 
 static void presence_free(struct ripc__resolver *resolver, struct presence *presence)
 {
-	ripc__asked_end(resolver, &presence->asked);
-	ripc__timer_stop(&resolver->timers, &presence->asked.timer);
-	ripc__timers_return(resolver);
+	ripc__asked_close(resolver, &presence->asked);
 	list_remove(&presence->node);
 	resolver->presences.n--;
 	free(presence);
@@ -220,18 +226,13 @@ static struct presence *presence_alloc(struct ripc__resolver *resolver,
 		return NULL;
 	*presence = (struct presence){.asked = {.kind = ASKED_PRESENCE, .id = wanted->id,
 		.timer.fire = fire}, .public = *wanted};
-	if (ripc__timers_borrow(resolver))
-		goto err_free;
-	if (ripc__asked_begin(resolver, &presence->asked))
-		goto err_return_timer;
+	if (ripc__asked_open(resolver, &presence->asked)) {
+		free(presence);
+		return NULL;
+	}
 	list_append(&resolver->presences.all, &presence->node);
 	resolver->presences.n++;
 	return presence;
-err_return_timer:
-	ripc__timers_return(resolver);
-err_free:
-	free(presence);
-	return NULL;
 }
 
 bool ripc__resolver_presence(struct ripc__resolver *resolver, const struct ripc__presence *wanted,
@@ -321,9 +322,7 @@ static void lookup_fire(void *owner, struct ripc__timer *timer);
 
 static void lookup_free(struct ripc__resolver *resolver, struct lookup *lookup)
 {
-	ripc__asked_end(resolver, &lookup->asked);
-	ripc__timer_stop(&resolver->timers, &lookup->asked.timer);
-	ripc__timers_return(resolver);
+	ripc__asked_close(resolver, &lookup->asked);
 	ripc__map_remove(&resolver->lookups, lookup->asked.id);
 	list_remove(&lookup->node);
 	free(lookup);
@@ -331,9 +330,7 @@ static void lookup_free(struct ripc__resolver *resolver, struct lookup *lookup)
 
 static void know(struct ripc__resolver *resolver)
 {
-	for (uint32_t i = 0; i < resolver->n_sources; i++) {
-		const struct source_slot *slot = &resolver->sources[i];
-
+	source_for_each(slot, resolver) {
 		if (slot->ops->know)
 			slot->ops->know(slot->state);
 	}
@@ -355,14 +352,14 @@ static struct lookup *lookup_alloc(struct ripc__resolver *resolver, uint64_t id)
 	lookup->asked.kind = ASKED_LOOKUP;
 	lookup->asked.timer.fire = lookup_fire;
 	list_init(&lookup->node);
-	if (ripc__timers_borrow(resolver))
+	if (ripc__timers_borrow(resolver, 1))
 		goto err_free;
 	if (ripc__map_put(&resolver->lookups, id, lookup))
 		goto err_return_timer;
 	know(resolver);
 	return lookup;
 err_return_timer:
-	ripc__timers_return(resolver);
+	ripc__timers_return(resolver, 1);
 err_free:
 	free(lookup);
 	return NULL;
@@ -766,12 +763,14 @@ static int lookup_own(struct ripc__resolver *resolver, uint64_t id)
 	return 0;
 }
 
-static int lookup_from(struct ripc__resolver *resolver, uint64_t id, const uint8_t *at,
-		const struct ripc__answer **answer)
+int ripc__resolver_lookup_at(struct ripc__resolver *resolver, uint64_t id, const uint8_t host[16],
+		uint64_t now_us, const struct ripc__answer **answer)
 {
+	RIPC__HOLD_CANCEL;
 	struct lookup *lookup = ripc__map_get(&resolver->lookups, id);
 	const struct cached *cached = ripc__map_get(&resolver->cache, id);
 
+	resolver->now_us = now_us;
 	if (!id)
 		return -ENOENT;
 	if (lookup_own(resolver, id) == 0) {
@@ -779,12 +778,12 @@ static int lookup_from(struct ripc__resolver *resolver, uint64_t id, const uint8
 		return 0;
 	}
 	if (lookup && !lookup->ended) {
-		lookup->provoked &= at != NULL; /* now a sender here waits */
+		lookup->provoked &= host != NULL; /* now a sender here waits */
 		return -EINPROGRESS;
 	}
-	if (!cached || cached->suspect || resolver->now_us >= cached->expires_us)
+	if (!cached || cached->suspect || now_us >= cached->expires_us)
 		return lookup_begin(resolver, id,
-			cached && cached->suspect ? cached->incarnation : 0, at);
+			cached && cached->suspect ? cached->incarnation : 0, host);
 	if (!cached->exists)
 		return -ENOENT;
 	cached_answer(resolver, cached, &resolver->found);
@@ -795,19 +794,7 @@ static int lookup_from(struct ripc__resolver *resolver, uint64_t id, const uint8
 int ripc__resolver_lookup(struct ripc__resolver *resolver, uint64_t id, uint64_t now_us,
 		const struct ripc__answer **answer)
 {
-	RIPC__HOLD_CANCEL;
-
-	resolver->now_us = now_us;
-	return lookup_from(resolver, id, NULL, answer);
-}
-
-int ripc__resolver_lookup_at(struct ripc__resolver *resolver, uint64_t id, const uint8_t host[16],
-		uint64_t now_us, const struct ripc__answer **answer)
-{
-	RIPC__HOLD_CANCEL;
-
-	resolver->now_us = now_us;
-	return lookup_from(resolver, id, host, answer);
+	return ripc__resolver_lookup_at(resolver, id, NULL, now_us, answer);
 }
 
 const struct ripc__answer *ripc__resolver_recall(struct ripc__resolver *resolver, uint64_t id)
@@ -870,11 +857,8 @@ void ripc__lookup_anew(struct ripc__resolver *resolver, uint64_t id)
 void ripc__lookups_close(struct ripc__resolver *resolver)
 {
 	struct lookup *lookup;
-	uint32_t at = 0;
 
-	while ((lookup = ripc__map_next(&resolver->lookups, &at))) {
+	while ((lookup = ripc__map_any(&resolver->lookups)))
 		lookup_free(resolver, lookup);
-		at = 0; /* removing moves entries */
-	}
 	cache_close(resolver);
 }

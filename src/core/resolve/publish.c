@@ -24,15 +24,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/budget.h"
-#include "core/net/backend.h"
-#include "core/wire/record.h"
 #include "internal.h"
-#include "resolver.h"
-#include "util/list.h"
-#include "util/map.h"
 #include "util/system/cancel.h"
-#include "util/timers.h"
 
 /* ---- digest ------------------------------------------------------------------------------ */
 
@@ -57,6 +50,14 @@
  * begin together do not fill the queues of their receivers each time together.
  */
 
+#define ANNOUNCE_US 60000000u /* between the notices of one registration, at most */
+/*
+ * A host that is cut off from us is not heard for this long: each of its contexts has missed a
+ * digest.
+ */
+#define SILENT_US   70000000u
+/* A new registration is announced more often for longer than this. */
+#define FRESH_US    75000000u
 #define LEAST_US 4000000u
 #define SPACE_US 312500u
 #define SPREAD_US 1500000u
@@ -65,6 +66,17 @@
 #define CALLED_MAX 40u /* registrations that a context names after a call: over IPv4 and IPv6
                           they take no more than 1.5 times the bytes of the call */
 #define CALLED_KIN 64u /* if more kin are heard after a call, too many follow it */
+
+/* A registration, or the first part of a membership, that digests name. */
+struct digested {
+	struct list node; /* resolver->digest.all; or a list of its own */
+	uint64_t id;      /* of the service, or of the group */
+};
+
+struct digested_member {
+	struct digested digested;
+	uint64_t service; /* the service that has joined the group */
+};
 
 /* The number of datagrams for all registrations. */
 static uint32_t digests(const struct ripc__resolver *resolver)
@@ -340,21 +352,16 @@ static int publication_alloc(struct ripc__resolver *resolver, uint64_t id,
 	asked_init(&publication->verify, id, ASKED_VERIFY);
 	publication->digested.id = id;
 	list_init(&publication->digested.node);
-	error = ripc__timers_borrow(resolver);
+	error = ripc__timers_borrow(resolver, 2);
 	if (error)
 		goto err_free;
-	error = ripc__timers_borrow(resolver);
-	if (error)
-		goto err_return_timer;
 	error = ripc__map_put(&resolver->publications, id, publication);
 	if (error)
 		goto err_return_timers;
 	*publication_out = publication;
 	return 0;
 err_return_timers:
-	ripc__timers_return(resolver);
-err_return_timer:
-	ripc__timers_return(resolver);
+	ripc__timers_return(resolver, 2);
 err_free:
 	free(publication);
 	return error;
@@ -362,13 +369,9 @@ err_free:
 
 static void publication_free(struct ripc__resolver *resolver, struct publication *publication)
 {
-	ripc__asked_end(resolver, &publication->asked);
-	ripc__asked_end(resolver, &publication->verify);
-	ripc__timer_stop(&resolver->timers, &publication->asked.timer);
-	ripc__timer_stop(&resolver->timers, &publication->verify.timer);
+	ripc__asked_close(resolver, &publication->asked);
+	ripc__asked_close(resolver, &publication->verify);
 	digest_remove(resolver, &publication->digested);
-	ripc__timers_return(resolver);
-	ripc__timers_return(resolver);
 	ripc__map_remove(&resolver->publications, publication->asked.id);
 	free(publication);
 }
@@ -533,7 +536,7 @@ static void store_again(struct ripc__resolver *resolver, struct publication *pub
 	}
 	set_timer(resolver, asked, asked->round++ < ROUNDS_FIRST ? ROUND_US : TAKING_US);
 	if (asked->nonce && publication->refusal == -EADDRINUSE)
-		ripc__ask(resolver, (uint32_t)resolver->exact, &question);
+		ripc__ask(resolver, (uint32_t)resolver->exact, &question, false);
 	store_try(resolver, publication, holder_ended(resolver, publication) ?
 		RIPC_NAME_DISPLACE : RIPC_NAME_FIRST);
 }
@@ -637,9 +640,7 @@ static void ask_round(struct ripc__resolver *resolver, struct publication *publi
 /* Receives queries from now on: before, our own queries would only wake us. */
 static void heed(struct ripc__resolver *resolver, uint64_t id, bool private_id)
 {
-	for (uint32_t i = 0; i < resolver->n_sources; i++) {
-		const struct source_slot *slot = &resolver->sources[i];
-
+	source_for_each(slot, resolver) {
 		if (slot->ops->heed)
 			slot->ops->heed(slot->state, id, private_id);
 	}
@@ -853,12 +854,9 @@ void ripc__verify_answered(struct ripc__resolver *resolver, struct asked *asked,
 void ripc__publications_close(struct ripc__resolver *resolver)
 {
 	struct publication *publication;
-	uint32_t at = 0;
 
-	while ((publication = ripc__map_next(&resolver->publications, &at))) {
+	while ((publication = ripc__map_any(&resolver->publications)))
 		publication_free(resolver, publication);
-		at = 0; /* removing moves entries */
-	}
 }
 
 /* ---- heal -------------------------------------------------------------------------------- */
@@ -1179,17 +1177,6 @@ static int join_sources(struct ripc__resolver *resolver, uint64_t group, uint64_
 	return 0;
 }
 
-/* The sources receive queries for the group from now on. */
-static void heed_member(struct ripc__resolver *resolver, uint64_t group)
-{
-	for (uint32_t i = 0; i < resolver->n_sources; i++) {
-		const struct source_slot *slot = &resolver->sources[i];
-
-		if (slot->ops->heed)
-			slot->ops->heed(slot->state, group, false);
-	}
-}
-
 /* Enters the membership; the newest is the first of its group. */
 static int enter(struct ripc__resolver *resolver, struct membership *membership)
 {
@@ -1215,7 +1202,7 @@ int ripc__resolver_join(struct ripc__resolver *resolver, uint64_t group,
 	*membership = (struct membership){.named = {{.id = group}, member->id},
 		.incarnation = member->incarnation, .timer.fire = announce_group};
 	list_init(&membership->named.digested.node);
-	error = ripc__timers_borrow(resolver);
+	error = ripc__timers_borrow(resolver, 1);
 	if (error)
 		goto err_free;
 	error = join_sources(resolver, group, member->incarnation);
@@ -1224,14 +1211,14 @@ int ripc__resolver_join(struct ripc__resolver *resolver, uint64_t group,
 	error = enter(resolver, membership);
 	if (error)
 		goto err_leave;
-	heed_member(resolver, group);
+	heed(resolver, group, false);
 	ripc__gather_joined(resolver, group, member->id, member->incarnation);
 	announce_group(resolver, &membership->timer);
 	return 0;
 err_leave:
 	leave_sources(resolver, group, member->incarnation, resolver->n_sources);
 err_return_timer:
-	ripc__timers_return(resolver);
+	ripc__timers_return(resolver, 1);
 err_free:
 	free(membership);
 	return error;
@@ -1261,7 +1248,7 @@ static void membership_free(struct ripc__resolver *resolver, struct membership *
 {
 	ripc__timer_stop(&resolver->timers, &membership->timer);
 	digest_remove(resolver, &membership->named.digested);
-	ripc__timers_return(resolver);
+	ripc__timers_return(resolver, 1);
 	free(membership);
 }
 
@@ -1284,11 +1271,9 @@ void ripc__resolver_leave(struct ripc__resolver *resolver, uint64_t group, uint6
 void ripc__memberships_close(struct ripc__resolver *resolver)
 {
 	struct membership *membership;
-	uint32_t at = 0;
 
-	while ((membership = ripc__map_next(&resolver->memberships, &at))) {
+	while ((membership = ripc__map_any(&resolver->memberships))) {
 		take_out(resolver, membership->named.digested.id, membership->incarnation);
 		membership_free(resolver, membership);
-		at = 0; /* removing moves entries */
 	}
 }

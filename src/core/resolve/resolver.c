@@ -11,32 +11,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/budget.h"
-#include "core/wire/record.h"
 #include "internal.h"
-#include "resolver.h"
 #include "ripc/ripc.h"
-#include "util/list.h"
-#include "util/map.h"
 #include "util/system/cancel.h"
-#include "util/timers.h"
 
 /* ---- queries ----------------------------------------------------------------------------- */
 
 /* Queries, answers and notices on their way to the sources. */
 
-int ripc__timers_borrow(struct ripc__resolver *resolver)
+int ripc__timers_borrow(struct ripc__resolver *resolver, uint32_t n)
 {
-	int error = ripc__timers_reserve(&resolver->timers, resolver->n_timers + 1);
+	int error = ripc__timers_reserve(&resolver->timers, resolver->n_timers + n);
 
 	if (!error)
-		resolver->n_timers++;
+		resolver->n_timers += n;
 	return error;
 }
 
-void ripc__timers_return(struct ripc__resolver *resolver)
+void ripc__timers_return(struct ripc__resolver *resolver, uint32_t n)
 {
-	resolver->n_timers--;
+	resolver->n_timers -= n;
 }
 
 void ripc__drop(struct ripc__resolver *resolver)
@@ -69,15 +63,31 @@ void ripc__asked_end(struct ripc__resolver *resolver, struct asked *asked)
 	asked->nonce = 0;
 }
 
+int ripc__asked_open(struct ripc__resolver *resolver, struct asked *asked)
+{
+	int error = ripc__timers_borrow(resolver, 1);
+
+	if (error)
+		return error;
+	error = ripc__asked_begin(resolver, asked);
+	if (error)
+		ripc__timers_return(resolver, 1);
+	return error;
+}
+
+void ripc__asked_close(struct ripc__resolver *resolver, struct asked *asked)
+{
+	ripc__asked_end(resolver, asked);
+	ripc__timer_stop(&resolver->timers, &asked->timer);
+	ripc__timers_return(resolver, 1);
+}
+
 uint32_t ripc__peers_of(const struct ripc__resolver *resolver)
 {
 	uint32_t n = 0;
 
-	for (uint32_t i = 0; i < resolver->n_sources; i++) {
-		const struct source_slot *slot = &resolver->sources[i];
-
+	source_for_each(slot, resolver)
 		n += slot->ops->n_peers ? slot->ops->n_peers(slot->state) : 0;
-	}
 	return n;
 }
 
@@ -93,7 +103,7 @@ size_t ripc__resolve_encode(struct ripc__resolver *resolver, const struct wire_r
 	return len + WIRE_MARK;
 }
 
-static uint32_t ask_source(struct ripc__resolver *resolver, uint32_t source,
+uint32_t ripc__ask(struct ripc__resolver *resolver, uint32_t source,
 		const struct wire_resolve *question, bool again)
 {
 	const struct source_slot *slot = &resolver->sources[source];
@@ -116,18 +126,6 @@ static uint32_t ask_source(struct ripc__resolver *resolver, uint32_t source,
 		return 0;
 	resolver->stats.queries_sent++;
 	return (uint32_t)n;
-}
-
-uint32_t ripc__ask(struct ripc__resolver *resolver, uint32_t source,
-		const struct wire_resolve *question)
-{
-	return ask_source(resolver, source, question, false);
-}
-
-uint32_t ripc__ask_again(struct ripc__resolver *resolver, uint32_t source,
-		const struct wire_resolve *question)
-{
-	return ask_source(resolver, source, question, true);
 }
 
 static struct wire_resolve question_of(const struct ripc__resolver *resolver,
@@ -159,7 +157,7 @@ static uint32_t ask_some(struct ripc__resolver *resolver, struct asked *asked, b
 	asked->sent_us = resolver->now_us;
 	for (uint32_t i = 0; i < resolver->n_sources; i++) {
 		if (is_to_ask(resolver, asked, (int)i, home))
-			n += ask_source(resolver, i, &question, again);
+			n += ripc__ask(resolver, i, &question, again);
 	}
 	return n;
 }
@@ -229,9 +227,7 @@ uint32_t ripc__ask_one_host(struct ripc__resolver *resolver, struct asked *asked
 	if (is_this_host(host))
 		return 0;
 	asked->sent_us = resolver->now_us;
-	for (uint32_t i = 0; i < resolver->n_sources; i++) {
-		const struct source_slot *slot = &resolver->sources[i];
-
+	source_for_each(slot, resolver) {
 		if (!slot->ops->ask_host || slot->ops->ask_host(slot->state, host, data, len) <= 0)
 			continue;
 		resolver->stats.queries_sent++;
@@ -257,9 +253,7 @@ void ripc__send_notice(struct ripc__resolver *resolver, const struct wire_resolv
 	uint8_t data[WIRE_RESOLVE_MAX];
 	size_t len = ripc__resolve_encode(resolver, packet, data);
 
-	for (uint32_t i = 0; i < resolver->n_sources; i++) {
-		const struct source_slot *slot = &resolver->sources[i];
-
+	source_for_each(slot, resolver) {
 		if (slot->ops->notify)
 			slot->ops->notify(slot->state, data, len);
 	}
@@ -282,12 +276,6 @@ bool ripc__record_older(const struct wire_record *a, const struct wire_record *b
 }
 
 /* ---- sources ----------------------------------------------------------------------------- */
-
-/*
- * The sources that a configuration chooses, and their order: resolver.sources=local;store.
- * Without that option all are chosen, except the store, which needs servers to be named
- * (store.servers). If these are named, the store takes the place of multicast.
- */
 
 static const char *option(const struct ripc__host *host, const char *name)
 {
@@ -714,7 +702,6 @@ static void init(struct ripc__resolver *resolver)
 	void *arg = resolver->owner.arg;
 
 	resolver->home = resolver->exact = -1;
-	ripc__timers_init(&resolver->timers);
 	ripc__map_init(&resolver->asked, draw(arg));
 	ripc__map_init(&resolver->lookups, draw(arg));
 	ripc__map_init(&resolver->cache, draw(arg));
@@ -749,8 +736,7 @@ int ripc__resolver_open(const struct ripc__resolver_owner *owner, const struct r
 	resolver->owner = *owner;
 	resolver->host = *host;
 	init(resolver);
-	resolver->n_timers = RESOLVER_TIMERS - 1;
-	error = ripc__timers_borrow(resolver);
+	error = ripc__timers_borrow(resolver, RESOLVER_TIMERS);
 	if (!error)
 		error = ripc__sources_choose(&resolver->host, sources, chosen, SOURCES_MAX);
 	if (error) {
@@ -772,7 +758,6 @@ int ripc__resolver_open(const struct ripc__resolver_owner *owner, const struct r
 void ripc__resolver_close(struct ripc__resolver *resolver)
 {
 	struct asked *asked;
-	uint32_t at = 0;
 
 	if (!resolver)
 		return;
@@ -783,14 +768,12 @@ void ripc__resolver_close(struct ripc__resolver *resolver)
 	ripc__publications_close(resolver);
 	ripc__gatherings_close(resolver);
 	ripc__memberships_close(resolver);
-	while ((asked = ripc__map_next(&resolver->asked, &at))) {
-		/* Only relays are owned by nothing but the table; freeing changes the table. */
+	/* Only relays are owned by nothing but the table. */
+	while ((asked = ripc__map_any(&resolver->asked)))
 		ripc__relay_free(resolver, asked);
-		at = 0;
-	}
-	for (uint32_t i = 0; i < resolver->n_sources; i++) {
-		resolver->sources[i].ops->close(resolver->sources[i].state);
-		free(resolver->sources[i].state);
+	source_for_each(slot, resolver) {
+		slot->ops->close(slot->state);
+		free(slot->state);
 	}
 	ripc__map_free(&resolver->asked);
 	ripc__map_free(&resolver->lookups);
@@ -819,8 +802,7 @@ int ripc__resolver_fds(struct ripc__resolver *resolver, int *fds, int max)
 {
 	int n = 0;
 
-	for (uint32_t i = 0; i < resolver->n_sources; i++) {
-		const struct source_slot *slot = &resolver->sources[i];
+	source_for_each(slot, resolver) {
 		int fd = slot->ops->wait_fd ? slot->ops->wait_fd(slot->state) : -1;
 
 		if (fd < 0)
@@ -841,9 +823,7 @@ void ripc__resolver_watch(struct ripc__resolver *resolver, uint64_t context)
 {
 	RIPC__HOLD_CANCEL;
 
-	for (uint32_t i = 0; i < resolver->n_sources; i++) {
-		const struct source_slot *slot = &resolver->sources[i];
-
+	source_for_each(slot, resolver) {
 		if (slot->ops->watch)
 			slot->ops->watch(slot->state, context);
 	}
@@ -853,9 +833,7 @@ void ripc__resolver_unwatch(struct ripc__resolver *resolver, uint64_t context)
 {
 	RIPC__HOLD_CANCEL;
 
-	for (uint32_t i = 0; i < resolver->n_sources; i++) {
-		const struct source_slot *slot = &resolver->sources[i];
-
+	source_for_each(slot, resolver) {
 		if (slot->ops->unwatch)
 			slot->ops->unwatch(slot->state, context);
 	}
@@ -866,10 +844,7 @@ bool ripc__resolver_look(struct ripc__resolver *resolver)
 	RIPC__HOLD_CANCEL;
 	bool any = false;
 
-	for (uint32_t i = 0; i < resolver->n_sources; i++) {
-		const struct source_slot *slot = &resolver->sources[i];
-
+	source_for_each(slot, resolver)
 		any |= slot->ops->look && slot->ops->look(slot->state);
-	}
 	return any;
 }

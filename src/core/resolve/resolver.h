@@ -222,11 +222,9 @@ int ripc__resolver_list(struct ripc__resolver *resolver, uint64_t now_us,
 
 /* ---- sources ----------------------------------------------------------------------------- */
 
-/* The sources that a configuration chooses. */
-
 /*
- * Is this source wanted? The option resolver.sources names the wanted ones. If it is not set,
- * the store is wanted if it has servers, and then multicast is not.
+ * Is this source wanted? The option resolver.sources names the wanted ones (local;store), in their
+ * order. If it is not set, the store is wanted if it has servers, and then multicast is not.
  */
 bool ripc__source_is_wanted(const struct ripc__host *host, const struct ripc__source *source);
 /*

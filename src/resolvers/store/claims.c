@@ -30,6 +30,13 @@ static void send_read(struct store *store, struct claim *claim);
 
 /* ---- reports to core --------------------------------------------------------------------- */
 
+/* The node that shows the claim; a public ID has a container above it. */
+static void claim_path(const struct store *store, const struct claim *claim, char path[STORE_PATH])
+{
+	ripc__path_make(store, path, ripc__shelf(claim->private_id), claim->id,
+		claim->private_id ? 0 : claim->incarnation);
+}
+
 static void say_acl(struct store *store, const struct claim *claim)
 {
 	const struct ripc__host *host = &store->host;
@@ -38,7 +45,7 @@ static void say_acl(struct store *store, const struct claim *claim)
 	if (store->refused_logged)
 		return;
 	store->refused_logged = true;
-	ripc__path_make(store, path, claim->id, claim->private_id);
+	ripc__path_make(store, path, ripc__shelf(claim->private_id), claim->id, 0);
 	host->log(host->arg, RIPC_LOG_ERROR, "store: writing %.120s is refused: set store.auth to "
 		"that of the programs that registered before, or use another store.cluster", path);
 }
@@ -148,38 +155,20 @@ static void private_made(int rc, const char *value, const void *data)
 		claim_done(store, claim, rc);
 }
 
-static void container_made(int rc, const char *value, const void *data)
-{
-	(void)rc; /* the next transaction sees whether it exists */
-	(void)value;
-	(void)data;
-}
-
-static size_t value_make(struct store *store, const struct claim *claim,
-		uint8_t bytes[STORE_VALUE])
-{
-	const struct ripc__host *host = &store->host;
-	struct value value = {.incarnation = claim->incarnation, .context = host->context,
-		.life = host->life, .port = store->port};
-
-	ripc__addresses_get(store, &value);
-	return ripc__value_encode(&value, bytes);
-}
-
 static void send_private(struct store *store, struct claim *claim)
 {
 	struct request *request = request_of(store, claim);
 	char path[STORE_PATH];
 	uint8_t bytes[STORE_VALUE];
-	size_t len = value_make(store, claim, bytes);
+	int len = ripc__value_make(store, claim->incarnation, bytes);
 	int rc = ZSYSTEMERROR;
 
 	claim->moves = store->moves;
 	if (claim->tries) /* mostly the shelf is there */
 		ripc__parents_make(store, claim->id, true);
-	ripc__path_make(store, path, claim->id, true);
+	ripc__path_make(store, path, SHELF_PRIVATE, claim->id, 0);
 	if (request)
-		rc = zoo_acreate(store->zh, path, (const char *)bytes, (int)len, &store->acl,
+		rc = zoo_acreate(store->zh, path, (const char *)bytes, len, &store->acl,
 			ZOO_EPHEMERAL, private_made, request);
 	if (rc == ZOK)
 		return;
@@ -254,7 +243,7 @@ static void batch_add(struct batch *batch, struct claim *claim)
 	int version = claim->version < 0 ? 0 : claim->version;
 	uint8_t *value = batch->values[batch->n];
 	char *path = batch->paths[batch->n_ops];
-	int len = (int)value_make(store, claim, value);
+	int len = ripc__value_make(store, claim->incarnation, value);
 
 	claim->moves = store->moves;
 	list_remove(&claim->node);
@@ -262,18 +251,18 @@ static void batch_add(struct batch *batch, struct claim *claim)
 		.serial = claim->serial};
 	if (claim->tries)
 		ripc__parents_make(store, claim->id, false);
-	ripc__path_make(store, path, claim->id, false);
+	ripc__path_make(store, path, SHELF_PUBLIC, claim->id, 0);
 	if (claim->version < 0)
-		zoo_acreate(store->zh, path, NULL, -1, &store->acl, ZOO_CONTAINER, container_made,
-			NULL);
+		zoo_acreate(store->zh, path, NULL, -1, &store->acl, ZOO_CONTAINER,
+			ripc__result_ignore, NULL);
 	zoo_set_op_init(&batch->ops[batch->n_ops++], path, (char *)value, len, version, NULL);
 	if (claim->rival) {
 		path = batch->paths[batch->n_ops];
-		ripc__path_child(store, path, claim->id, claim->rival);
+		ripc__path_make(store, path, SHELF_PUBLIC, claim->id, claim->rival);
 		zoo_delete_op_init(&batch->ops[batch->n_ops++], path, -1);
 	}
 	path = batch->paths[batch->n_ops];
-	ripc__path_child(store, path, claim->id, claim->incarnation);
+	ripc__path_make(store, path, SHELF_PUBLIC, claim->id, claim->incarnation);
 	zoo_create_op_init(&batch->ops[batch->n_ops++], path, NULL, -1, &store->acl, ZOO_EPHEMERAL,
 		NULL, 0);
 }
@@ -360,10 +349,7 @@ static void send_look(struct store *store, struct claim *claim)
 	char path[STORE_PATH];
 	int rc = ZSYSTEMERROR;
 
-	if (claim->private_id)
-		ripc__path_make(store, path, claim->id, true);
-	else
-		ripc__path_child(store, path, claim->id, claim->incarnation);
+	claim_path(store, claim, path);
 	if (request)
 		rc = zoo_aexists(store->zh, path, 0, own_seen, request);
 	if (rc == ZOK)
@@ -416,7 +402,7 @@ static void send_read(struct store *store, struct claim *claim)
 		return;
 	}
 	request = request_of(store, claim);
-	ripc__path_make(store, path, claim->id, false);
+	ripc__path_make(store, path, SHELF_PUBLIC, claim->id, 0);
 	if (request)
 		rc = zoo_aget(store->zh, path, 0, holder_read, request);
 	if (rc == ZOK)
@@ -457,17 +443,17 @@ static void set_done(int rc, const struct Stat *stat, const void *data)
 
 static int node_write(struct store *store, const struct claim *claim, struct rewriting *rewriting)
 {
-	size_t len = value_make(store, claim, rewriting->value);
+	int len = ripc__value_make(store, claim->incarnation, rewriting->value);
 	char *value = (char *)rewriting->value;
 
 	ripc__session_sends(store);
-	ripc__path_make(store, rewriting->paths[0], claim->id, claim->private_id);
+	ripc__path_make(store, rewriting->paths[0], ripc__shelf(claim->private_id), claim->id, 0);
 	if (claim->private_id)
-		return zoo_aset(store->zh, rewriting->paths[0], value, (int)len, -1, set_done,
+		return zoo_aset(store->zh, rewriting->paths[0], value, len, -1, set_done,
 			rewriting);
-	ripc__path_child(store, rewriting->paths[1], claim->id, claim->incarnation);
+	ripc__path_make(store, rewriting->paths[1], SHELF_PUBLIC, claim->id, claim->incarnation);
 	zoo_check_op_init(&rewriting->ops[0], rewriting->paths[1], -1);
-	zoo_set_op_init(&rewriting->ops[1], rewriting->paths[0], value, (int)len, -1, NULL);
+	zoo_set_op_init(&rewriting->ops[1], rewriting->paths[0], value, len, -1, NULL);
 	return zoo_amulti(store->zh, 2, rewriting->ops, rewriting->results, rewritten, rewriting);
 }
 
@@ -515,9 +501,9 @@ static void claim_begin(struct store *store, struct claim *claim)
 		claim_delayed(store, claim);
 }
 
-int ripc__claim_publish(struct store *store, uint64_t id, uint64_t incarnation,
-		enum ripc__naming naming)
+int ripc__claim_publish(void *source, uint64_t id, uint64_t incarnation, enum ripc__naming naming)
 {
+	struct store *store = source;
 	struct claim *claim = ripc__map_get(&store->claims, id);
 	uint64_t rival = claim ? claim->news.event.incarnation : 0;
 
@@ -531,9 +517,7 @@ int ripc__claim_publish(struct store *store, uint64_t id, uint64_t incarnation,
 	claim->private_id = naming == RIPC_NAME_PRIVATE;
 	claim->state = CLAIM_WANTED;
 	claim->rival = naming == RIPC_NAME_DISPLACE ? rival : 0;
-	if (claim->rival) {
-		claim_begin(store, claim);
-	} else if (claim->version >= 0 && store->session) { /* refused before */
+	if (!claim->rival && claim->version >= 0 && store->session) { /* refused before */
 		claim->tries = 0;
 		send_read(store, claim);
 	} else {
@@ -571,17 +555,15 @@ static void send_leave(struct store *store, struct claim *claim)
 	request = ripc__request_make(store, claim->id, claim->serial);
 	if (!request)
 		return; /* the node is removed with the session */
-	if (claim->private_id)
-		ripc__path_make(store, path, claim->id, true);
-	else
-		ripc__path_child(store, path, claim->id, claim->incarnation);
+	claim_path(store, claim, path);
 	ripc__session_sends(store);
 	if (zoo_adelete(store->zh, path, -1, claim_left, request) != ZOK)
 		free(request);
 }
 
-void ripc__claim_withdraw(struct store *store, uint64_t id)
+void ripc__claim_withdraw(void *source, uint64_t id)
 {
+	struct store *store = source;
 	struct claim *claim = ripc__map_remove(&store->claims, id);
 	bool is_there;
 

@@ -43,6 +43,13 @@
 #define STORE_RETRY_US 50000u
 #define STORE_GRACE_US 1000000u /* a store that is away for less is only awaited */
 
+enum shelf { SHELF_PUBLIC = 's', SHELF_PRIVATE = 'p', SHELF_GROUP = 'g' };
+
+static inline enum shelf ripc__shelf(bool is_private)
+{
+	return is_private ? SHELF_PRIVATE : SHELF_PUBLIC;
+}
+
 /* The contents of a node: the owner of an ID. */
 struct value {
 	uint64_t incarnation, context, life; /* life: as of ripc__source */
@@ -140,26 +147,20 @@ bool ripc__servers_are_here(const char *servers);
 size_t ripc__value_encode(const struct value *value, uint8_t bytes[STORE_VALUE]);
 /* -EBADMSG: these bytes are no value. */
 int ripc__value_decode(const void *bytes, int len, struct value *value);
-/* The node of an ID; with an incarnation, of its child. */
-void ripc__path_make(const struct store *store, char path[STORE_PATH], uint64_t id,
-		bool is_private);
-void ripc__path_child(const struct store *store, char path[STORE_PATH], uint64_t id,
-		uint64_t incarnation);
-/* The node of a group; with an incarnation, of that member. */
-void ripc__path_group(const struct store *store, char path[STORE_PATH], uint64_t group,
-		uint64_t incarnation);
+/* The node of an ID or a group; incarnation not 0: of its child. */
+void ripc__path_make(const struct store *store, char path[STORE_PATH], enum shelf shelf,
+		uint64_t id, uint64_t incarnation);
 /* The ID that a path ends with; 0: none. */
 uint64_t ripc__path_id(const char *path);
-/* The addresses of an owner on this host: up to STORE_ADDRS, as of late. */
-void ripc__addresses_get(struct store *store, struct value *value);
-/* Reads them now. Have they changed? */
+/* The contents of a node of ours. Returns their length. */
+int ripc__value_make(struct store *store, uint64_t incarnation, uint8_t bytes[STORE_VALUE]);
+/* Reads the addresses of this host. Have they changed? */
 bool ripc__addresses_look(struct store *store);
 /* Sends a query to the owner. */
 void ripc__value_send(const struct store *store, const struct value *value, const void *data,
 		size_t len);
 
 /* session.c */
-uint64_t ripc__store_clock_us(void);
 /* Does the work that is due or has arrived; notifies claims and known. */
 void ripc__session_step(struct store *store);
 void ripc__session_close(struct store *store);
@@ -167,6 +168,8 @@ void ripc__session_close(struct store *store);
 void ripc__session_sends(struct store *store);
 /* Translates an error of the client. -EHOSTUNREACH: the outcome is unknown. */
 int ripc__session_error(int rc);
+/* For requests whose result the next request sees. */
+void ripc__result_ignore(int rc, const char *value, const void *data);
 /* For a completion; NULL: no memory. */
 struct request *ripc__request_make(struct store *store, uint64_t id, uint64_t serial);
 /* Reports to core; a later event takes the place of an earlier one. */
@@ -177,9 +180,9 @@ void ripc__parents_make(struct store *store, uint64_t id, bool is_private);
 void ripc__acl_init(struct store *store);
 
 /* claims.c */
-int ripc__claim_publish(struct store *store, uint64_t id, uint64_t incarnation,
-		enum ripc__naming naming);
-void ripc__claim_withdraw(struct store *store, uint64_t id);
+/* Slots of struct ripc__source. */
+int ripc__claim_publish(void *source, uint64_t id, uint64_t incarnation, enum ripc__naming naming);
+void ripc__claim_withdraw(void *source, uint64_t id);
 /* A session has begun: missing nodes are made. */
 void ripc__claims_renew(struct store *store);
 /* At the end of a step. */
@@ -192,24 +195,23 @@ void ripc__claims_free(struct store *store);
 void ripc__claim_rewrite(struct store *store, struct claim *claim);
 
 /* members.c */
-int ripc__joined_join(struct store *store, uint64_t group, uint64_t incarnation);
-void ripc__joined_leave(struct store *store, uint64_t group, uint64_t incarnation);
+/* Slots of struct ripc__source. */
+int ripc__joined_join(void *source, uint64_t group, uint64_t incarnation);
+void ripc__joined_leave(void *source, uint64_t group, uint64_t incarnation);
+int ripc__members_list(void *source, uint64_t id, void (*found)(void *arg, uint64_t name),
+		void *arg);
+int ripc__members_ask(void *source, uint64_t id, uint64_t name, const void *data, size_t len);
 /* A session has begun, as above, or the addresses have changed. */
 void ripc__joined_renew(struct store *store);
 void ripc__joined_free(struct store *store);
-
-/* members.c: as in struct ripc__source. */
-int ripc__members_list(struct store *store, uint64_t id, void (*found)(void *arg, uint64_t name),
-		void *arg);
-int ripc__members_ask(struct store *store, uint64_t id, uint64_t name, const void *data,
-		size_t len);
 /* A session has begun: reads what could not be read before. */
 void ripc__members_renew(struct store *store);
 void ripc__members_free(struct store *store);
 
 /* known.c */
-int ripc__known_ask(struct store *store, uint64_t id, const void *data, size_t len);
-int ripc__known_list(struct store *store, void (*found)(void *arg, uint64_t id, bool is_private),
+/* Slots of struct ripc__source. */
+int ripc__known_ask(void *source, uint64_t id, const void *data, size_t len);
+int ripc__known_list(void *source, void (*found)(void *arg, uint64_t id, bool is_private),
 		void *arg);
 void ripc__known_free(struct store *store);
 

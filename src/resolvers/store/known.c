@@ -83,13 +83,6 @@ static bool is_held(int rc, const char *bytes, int len, const struct Stat *stat,
 		ripc__value_decode(bytes, len, value) == 0;
 }
 
-static void synced(int rc, const char *value, const void *data)
-{
-	(void)rc; /* the next read fails as well */
-	(void)value;
-	(void)data;
-}
-
 /* Checks that the ID is certainly neither among the public ones nor among the private ones. */
 static void confirm(struct store *store, struct known *known)
 {
@@ -97,8 +90,8 @@ static void confirm(struct store *store, struct known *known)
 
 	known->confirming = true;
 	ripc__session_sends(store);
-	ripc__path_make(store, path, known->id, false);
-	zoo_async(store->zh, path, synced, NULL);
+	ripc__path_make(store, path, SHELF_PUBLIC, known->id, 0);
+	zoo_async(store->zh, path, ripc__result_ignore, NULL);
 	send_read(store, known, false);
 }
 
@@ -144,7 +137,7 @@ static void send_read(struct store *store, struct known *known, bool is_private)
 
 	known->reading = true;
 	ripc__session_sends(store);
-	ripc__path_make(store, path, known->id, is_private);
+	ripc__path_make(store, path, ripc__shelf(is_private), known->id, 0);
 	if (request)
 		rc = zoo_awget(store->zh, path, is_private ? NULL : container_changed, store,
 			value_read, request);
@@ -227,8 +220,9 @@ static struct known *known_get(struct store *store, uint64_t id)
 	return known;
 }
 
-int ripc__known_ask(struct store *store, uint64_t id, const void *data, size_t len)
+int ripc__known_ask(void *source, uint64_t id, const void *data, size_t len)
 {
+	struct store *store = source;
 	struct known *known = id ? known_get(store, id) : NULL;
 	uint8_t *question = known ? malloc(len) : NULL;
 
@@ -264,9 +258,11 @@ static void shard_read(int rc, const struct String_vector *names, const void *da
 	}
 }
 
-int ripc__known_list(struct store *store, void (*found)(void *arg, uint64_t id, bool is_private),
+int ripc__known_list(void *source, void (*found)(void *arg, uint64_t id, bool is_private),
 		void *arg)
 {
+	struct store *store = source;
+
 	store->listing++;
 	store->found = found;
 	store->found_arg = arg;
@@ -274,7 +270,7 @@ int ripc__known_list(struct store *store, void (*found)(void *arg, uint64_t id, 
 		struct request *request = ripc__request_make(store, shard, store->listing);
 		char path[STORE_PATH];
 
-		ripc__path_make(store, path, shard, false);
+		ripc__path_make(store, path, SHELF_PUBLIC, shard, 0);
 		*strrchr(path, '/') = '\0';
 		ripc__session_sends(store);
 		if (request && zoo_aget_children(store->zh, path, 0, shard_read, request) != ZOK)

@@ -17,16 +17,12 @@
 #define MEMBERS_MAX 4096u     /* of one group, as in core */
 #define NAME_BIT    (1ull << 63) /* a name is the incarnation with this bit */
 
-struct member {
-	struct value value; /* n_addrs 0: not known */
-};
-
 struct group {
 	struct news hint;
 	struct list node;       /* store->groups_order */
 	uint64_t id, serial;    /* of the requests under way */
 	int64_t session;        /* the session that watches it */
-	struct ripc__map names; /* struct member by name */
+	struct ripc__map names; /* struct value by name; n_addrs 0: not known */
 	uint32_t n_asked;       /* values that are being read */
 	bool reading, stale, is_read;
 };
@@ -49,7 +45,7 @@ static struct group *group_of(const struct request *request)
 
 static void names_free(struct ripc__map *names)
 {
-	struct member *member;
+	struct value *member;
 	uint32_t at = 0;
 
 	while ((member = ripc__map_next(names, &at)))
@@ -78,13 +74,13 @@ static void value_read(int rc, const char *bytes, int len, const struct Stat *st
 	struct request *request = (void *)(uintptr_t)data;
 	struct store *store = request->store;
 	struct group *group = group_of(request);
-	struct member *member = group ? ripc__map_get(&group->names, request->name) : NULL;
+	struct value *member = group ? ripc__map_get(&group->names, request->name) : NULL;
 	struct value value;
 
 	(void)stat;
 	if (member && rc == ZOK && ripc__value_decode(bytes, len, &value) == 0 &&
 			(value.incarnation | NAME_BIT) == request->name)
-		member->value = value;
+		*member = value;
 	free(request);
 	if (!group)
 		return;
@@ -105,7 +101,7 @@ static void value_ask(struct store *store, struct group *group, uint64_t name, c
 	if (!request)
 		return;
 	request->name = name;
-	ripc__path_group(store, path, group->id, 0);
+	ripc__path_make(store, path, SHELF_GROUP, group->id, 0);
 	len = strlen(path);
 	snprintf(path + len, sizeof(path) - len, "/%s", child);
 	if (zoo_awget(store->zh, path, value_changed, store, value_read, request) == ZOK)
@@ -122,7 +118,7 @@ static void value_changed(zhandle_t *zh, int type, int state, const char *path, 
 	char parent[STORE_PATH] = "";
 	uint64_t name = child ? ripc__path_id(path) | NAME_BIT : 0;
 	struct group *group = NULL;
-	struct member *member;
+	struct value *member;
 
 	(void)state;
 	if (child && child - path < STORE_PATH)
@@ -132,7 +128,7 @@ static void value_changed(zhandle_t *zh, int type, int state, const char *path, 
 	member = group ? ripc__map_get(&group->names, name) : NULL;
 	if (!member)
 		return;
-	member->value.n_addrs = 0;
+	member->n_addrs = 0;
 	if (group->reading) /* the reading ends with the unknown values */
 		return;
 	ripc__session_sends(store);
@@ -144,14 +140,14 @@ static void name_keep(struct store *store, struct group *group, struct ripc__map
 		const char *child)
 {
 	uint64_t name = ripc__path_id(child) | NAME_BIT;
-	struct member *member = ripc__map_remove(old, name);
+	struct value *member = ripc__map_remove(old, name);
 
 	member = member ? member : calloc(1, sizeof(*member));
 	if (!member || ripc__map_put(&group->names, name, member)) {
 		free(member);
 		return;
 	}
-	if (!member->value.n_addrs)
+	if (!member->n_addrs)
 		value_ask(store, group, name, child);
 }
 
@@ -199,7 +195,7 @@ static void names_read(int rc, const struct String_vector *names, const void *da
 	char path[STORE_PATH];
 
 	if (group && rc == ZNONODE && store->zh) {
-		ripc__path_group(store, path, group->id, 0);
+		ripc__path_make(store, path, SHELF_GROUP, group->id, 0);
 		ripc__session_sends(store);
 		if (zoo_awexists(store->zh, path, members_changed, store, absence_read,
 				request) == ZOK)
@@ -224,7 +220,7 @@ static void read_begin(struct store *store, struct group *group)
 	group->n_asked = 0;
 	request = ripc__request_make(store, group->id, group->serial);
 	ripc__session_sends(store);
-	ripc__path_group(store, path, group->id, 0);
+	ripc__path_make(store, path, SHELF_GROUP, group->id, 0);
 	if (request && zoo_awget_children(store->zh, path, members_changed, store, names_read,
 			request) == ZOK)
 		return;
@@ -283,9 +279,10 @@ static struct group *group_get(struct store *store, uint64_t id)
 	return group;
 }
 
-int ripc__members_list(struct store *store, uint64_t id, void (*found)(void *arg, uint64_t name),
+int ripc__members_list(void *source, uint64_t id, void (*found)(void *arg, uint64_t name),
 		void *arg)
 {
+	struct store *store = source;
 	struct group *group = group_get(store, id);
 	struct ripc__map_entry *entries;
 
@@ -299,23 +296,23 @@ int ripc__members_list(struct store *store, uint64_t id, void (*found)(void *arg
 		return group->reading ? -EINPROGRESS : -EHOSTUNREACH;
 	entries = group->names.entries;
 	for (uint32_t i = 0; entries && i < group->names.capacity; i++) {
-		const struct member *member = entries[i].value;
+		const struct value *member = entries[i].value;
 
-		if (member && member->value.n_addrs)
+		if (member && member->n_addrs)
 			found(arg, entries[i].key);
 	}
 	return 0;
 }
 
-int ripc__members_ask(struct store *store, uint64_t id, uint64_t name, const void *data,
-		size_t len)
+int ripc__members_ask(void *source, uint64_t id, uint64_t name, const void *data, size_t len)
 {
+	const struct store *store = source;
 	const struct group *group = ripc__map_get(&store->groups, id);
-	const struct member *member = group ? ripc__map_get(&group->names, name) : NULL;
+	const struct value *member = group ? ripc__map_get(&group->names, name) : NULL;
 
-	if (!member || !member->value.n_addrs)
+	if (!member || !member->n_addrs)
 		return 0;
-	ripc__value_send(store, &member->value, data, len);
+	ripc__value_send(store, member, data, len);
 	return 1;
 }
 
@@ -385,17 +382,9 @@ static struct request *request_of(struct store *store, struct joined *joined)
 
 /* ---- joining ----------------------------------------------------------------------------- */
 
-/* The next request sees whether it was done. */
-static void node_made(int rc, const char *value, const void *data)
-{
-	(void)rc;
-	(void)value;
-	(void)data;
-}
-
 static void node_gone(int rc, const void *data)
 {
-	node_made(rc, NULL, data);
+	ripc__result_ignore(rc, NULL, data);
 }
 
 /* Makes the nodes above the group's node. The first one is for all clusters. */
@@ -408,7 +397,8 @@ static void shelves_make(struct store *store, const char *container)
 		if (*at == '/' && n) {
 			path[n] = '\0';
 			zoo_acreate(store->zh, path, NULL, -1, at == strchr(container + 1, '/') ?
-				&store->acl_top : &store->acl, ZOO_PERSISTENT, node_made, NULL);
+				&store->acl_top : &store->acl, ZOO_PERSISTENT,
+				ripc__result_ignore, NULL);
 		}
 		path[n++] = *at;
 	}
@@ -422,7 +412,7 @@ static void say_refused(struct store *store, const struct joined *joined)
 	if (store->refused_logged)
 		return;
 	store->refused_logged = true;
-	ripc__path_group(store, path, joined->group, joined->incarnation);
+	ripc__path_make(store, path, SHELF_GROUP, joined->group, joined->incarnation);
 	host->log(host->arg, RIPC_LOG_ERROR, "store: writing %.120s is refused: set store.auth to "
 		"that of the programs that joined before, or use another store.cluster", path);
 }
@@ -446,16 +436,6 @@ static void join_made(int rc, const char *value, const void *data)
 		say_refused(store, joined); /* the next session tries again */
 }
 
-static int joined_value(struct store *store, const struct joined *joined,
-		uint8_t bytes[STORE_VALUE])
-{
-	struct value value = {.incarnation = joined->incarnation, .port = store->port,
-		.context = store->host.context, .life = store->host.life};
-
-	ripc__addresses_get(store, &value);
-	return (int)ripc__value_encode(&value, bytes);
-}
-
 static void send_join(struct store *store, struct joined *joined)
 {
 	struct request *request = request_of(store, joined);
@@ -467,14 +447,15 @@ static void send_join(struct store *store, struct joined *joined)
 	joined->moves = store->moves;
 	if (!request)
 		return;
-	ripc__path_group(store, container, joined->group, 0);
-	ripc__path_group(store, path, joined->group, joined->incarnation);
-	len = joined_value(store, joined, bytes);
+	ripc__path_make(store, container, SHELF_GROUP, joined->group, 0);
+	ripc__path_make(store, path, SHELF_GROUP, joined->group, joined->incarnation);
+	len = ripc__value_make(store, joined->incarnation, bytes);
 	if (joined->tries) { /* mostly the nodes above exist */
 		shelves_make(store, container);
 		zoo_adelete(store->zh, path, -1, node_gone, NULL);
 	}
-	zoo_acreate(store->zh, container, NULL, -1, &store->acl, ZOO_CONTAINER, node_made, NULL);
+	zoo_acreate(store->zh, container, NULL, -1, &store->acl, ZOO_CONTAINER,
+		ripc__result_ignore, NULL);
 	if (zoo_acreate(store->zh, path, (const char *)bytes, len, &store->acl, ZOO_EPHEMERAL,
 			join_made, request) == ZOK)
 		joined->state = JOINED_MAKING;
@@ -482,8 +463,9 @@ static void send_join(struct store *store, struct joined *joined)
 		free(request);
 }
 
-int ripc__joined_join(struct store *store, uint64_t group, uint64_t incarnation)
+int ripc__joined_join(void *source, uint64_t group, uint64_t incarnation)
 {
+	struct store *store = source;
 	struct joined *joined = ripc__map_get(&store->joined, key_of(group, incarnation));
 	int error;
 
@@ -520,10 +502,10 @@ static void send_addresses(struct store *store, struct joined *joined)
 	struct request *request = request_of(store, joined);
 	char path[STORE_PATH];
 	uint8_t bytes[STORE_VALUE];
-	int len = joined_value(store, joined, bytes);
+	int len = ripc__value_make(store, joined->incarnation, bytes);
 
 	joined->moves = store->moves;
-	ripc__path_group(store, path, joined->group, joined->incarnation);
+	ripc__path_make(store, path, SHELF_GROUP, joined->group, joined->incarnation);
 	if (request && zoo_aset(store->zh, path, (const char *)bytes, len, -1, addresses_written,
 			request) != ZOK)
 		free(request);
@@ -553,14 +535,15 @@ static void send_leave(struct store *store, struct joined *joined)
 	struct request *request = request_of(store, joined);
 	char path[STORE_PATH];
 
-	ripc__path_group(store, path, joined->group, joined->incarnation);
+	ripc__path_make(store, path, SHELF_GROUP, joined->group, joined->incarnation);
 	if (request && zoo_adelete(store->zh, path, -1, left, request) != ZOK)
 		free(request);
 }
 
 /* A request under way may still be carried out; the store keeps the order. */
-void ripc__joined_leave(struct store *store, uint64_t group, uint64_t incarnation)
+void ripc__joined_leave(void *source, uint64_t group, uint64_t incarnation)
 {
+	struct store *store = source;
 	struct joined *joined = ripc__map_get(&store->joined, key_of(group, incarnation));
 
 	if (!joined || joined->state == JOINED_LEAVING)

@@ -15,11 +15,16 @@
 #include <unistd.h>
 
 #include "internal.h"
-#include "resolvers/inet.h"
 #include "resolvers/internal.h"
 #include "ripc/ripc.h"
 #include "util/options.h"
+#include "util/system/clock.h"
 #include "util/system/remedy.h"
+
+#define SESSION_MS     6000
+#define RECEIVE_BUFFER (4 << 20) /* answers to many queries at once */
+#define PROBE_US       1500000u
+#define AUTH_MAX       256
 
 /* ---- moved ------------------------------------------------------------------------------- */
 
@@ -37,14 +42,6 @@ static void moved_open(struct store *store)
 	if (store->changes >= 0)
 		(void)epoll_ctl(store->epoll_fd, EPOLL_CTL_ADD, store->changes, &event);
 }
-
-static void moved_close(const struct store *store)
-{
-	if (store->changes >= 0)
-		close(store->changes);
-}
-
-/* ---- changes ----------------------------------------------------------------------------- */
 
 /* Writes all stale nodes again: public ones, private ones, and members. */
 static void rewrite_all(struct store *store)
@@ -67,13 +64,6 @@ static bool moved_step(struct store *store)
 		rewrite_all(store);
 	return true;
 }
-
-/* ---- store ------------------------------------------------------------------------------- */
-
-#define SESSION_MS     6000
-#define RECEIVE_BUFFER (4 << 20) /* answers to many queries at once */
-#define PROBE_US       1500000u
-#define AUTH_MAX       256
 
 /* ---- options ----------------------------------------------------------------------------- */
 
@@ -218,7 +208,7 @@ static int store_open(void *source, const struct ripc__host *host)
 		goto err_close;
 	moved_open(store);
 	(void)ripc__addresses_look(store);
-	store->away_us = ripc__store_clock_us();
+	store->away_us = ripc__clock_us(CLOCK_MONOTONIC);
 	store->retry_after_us = STORE_RETRY_US;
 	ripc__session_step(store);
 	return 0;
@@ -239,7 +229,8 @@ static void store_close(void *source)
 	ripc__joined_free(store);
 	ripc__members_free(store);
 	options_free(store);
-	moved_close(store);
+	if (store->changes >= 0)
+		close(store->changes);
 	close(store->udp);
 	close(store->epoll_fd);
 }
@@ -248,9 +239,9 @@ static void store_close(void *source)
 
 static void wait_connected(struct store *store)
 {
-	uint64_t end_us = ripc__store_clock_us() + PROBE_US;
+	uint64_t end_us = ripc__clock_us(CLOCK_MONOTONIC) + PROBE_US;
 
-	while (!store->session && ripc__store_clock_us() < end_us) {
+	while (!store->session && ripc__clock_us(CLOCK_MONOTONIC) < end_us) {
 		struct pollfd fd = {.fd = store->epoll_fd, .events = POLLIN};
 
 		(void)poll(&fd, 1, 10);
@@ -302,50 +293,6 @@ static int store_probe(const struct ripc__host *host, char why[256], char remedy
 
 /* ---- work -------------------------------------------------------------------------------- */
 
-static int store_publish(void *source, uint64_t id, uint64_t incarnation,
-		enum ripc__naming naming)
-{
-	return ripc__claim_publish(source, id, incarnation, naming);
-}
-
-static void store_withdraw(void *source, uint64_t id)
-{
-	ripc__claim_withdraw(source, id);
-}
-
-static int store_ask(void *source, uint64_t id, const void *data, size_t len)
-{
-	return ripc__known_ask(source, id, data, len);
-}
-
-static int store_list(void *source, void (*found)(void *arg, uint64_t id, bool is_private),
-		void *arg)
-{
-	return ripc__known_list(source, found, arg);
-}
-
-static int store_join(void *source, uint64_t group, uint64_t incarnation)
-{
-	return ripc__joined_join(source, group, incarnation);
-}
-
-static void store_leave(void *source, uint64_t group, uint64_t incarnation)
-{
-	ripc__joined_leave(source, group, incarnation);
-}
-
-static int store_members(void *source, uint64_t group, void (*found)(void *arg, uint64_t name),
-		void *arg)
-{
-	return ripc__members_list(source, group, found, arg);
-}
-
-static int store_ask_member(void *source, uint64_t group, uint64_t name, const void *data,
-		size_t len)
-{
-	return ripc__members_ask(source, group, name, data, len);
-}
-
 static int store_reply(void *source, const struct ripc__addr *to, const void *data, size_t len)
 {
 	const struct store *store = source;
@@ -394,11 +341,11 @@ const struct ripc__source ripc__store_source = {
 	.probe = store_probe,
 	.open = store_open,
 	.close = store_close,
-	.publish = store_publish,
-	.withdraw = store_withdraw,
-	.ask = store_ask,
-	.list = store_list,
-	.group = {store_join, store_leave, store_members, store_ask_member},
+	.publish = ripc__claim_publish,
+	.withdraw = ripc__claim_withdraw,
+	.ask = ripc__known_ask,
+	.list = ripc__known_list,
+	.group = {ripc__joined_join, ripc__joined_leave, ripc__members_list, ripc__members_ask},
 	.reply = store_reply,
 	.poll = store_poll,
 	.wait_fd = store_wait_fd,

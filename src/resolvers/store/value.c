@@ -10,8 +10,9 @@
 #include <sys/socket.h>
 
 #include "internal.h"
-#include "resolvers/inet.h"
+#include "resolvers/internal.h"
 #include "util/bytes.h"
+#include "util/system/clock.h"
 
 #define VERSION 1u
 #define FIXED   28
@@ -83,28 +84,11 @@ int ripc__value_decode(const void *data, int len, struct value *value)
 	return value->port && value->incarnation ? 0 : -EBADMSG;
 }
 
-void ripc__path_make(const struct store *store, char path[STORE_PATH], uint64_t id,
-		bool is_private)
+void ripc__path_make(const struct store *store, char path[STORE_PATH], enum shelf shelf,
+		uint64_t id, uint64_t incarnation)
 {
-	snprintf(path, STORE_PATH, "/ripc/%s/%c/%02x/%016" PRIx64, store->cluster,
-		is_private ? 'p' : 's', (unsigned int)(id % STORE_SHARDS), id);
-}
-
-void ripc__path_child(const struct store *store, char path[STORE_PATH], uint64_t id,
-		uint64_t incarnation)
-{
-	size_t len;
-
-	ripc__path_make(store, path, id, false);
-	len = strlen(path);
-	snprintf(path + len, STORE_PATH - len, "/%016" PRIx64, incarnation);
-}
-
-void ripc__path_group(const struct store *store, char path[STORE_PATH], uint64_t group,
-		uint64_t incarnation)
-{
-	int len = snprintf(path, STORE_PATH, "/ripc/%s/g/%02x/%016" PRIx64, store->cluster,
-		(unsigned int)(group % STORE_SHARDS), group);
+	int len = snprintf(path, STORE_PATH, "/ripc/%s/%c/%02x/%016" PRIx64, store->cluster,
+		shelf, (unsigned int)(id % STORE_SHARDS), id);
 
 	if (incarnation)
 		snprintf(path + len, STORE_PATH - (size_t)len, "/%016" PRIx64, incarnation);
@@ -167,18 +151,24 @@ bool ripc__addresses_look(struct store *store)
 	bool is_first = !store->scanned_us;
 
 	addresses_find(store->host.interfaces, &store->addresses);
-	store->scanned_us = ripc__store_clock_us();
+	store->scanned_us = ripc__clock_us(CLOCK_MONOTONIC);
 	return is_first || last.n_addrs != store->addresses.n_addrs ||
 		memcmp(last.addrs, store->addresses.addrs, 4 * (size_t)last.n_addrs) != 0;
 }
 
-void ripc__addresses_get(struct store *store, struct value *value)
+int ripc__value_make(struct store *store, uint64_t incarnation, uint8_t bytes[STORE_VALUE])
 {
+	struct value value;
+
 	if (!store->scanned_us || (store->changes < 0 &&
-			ripc__store_clock_us() - store->scanned_us >= RESCAN_US))
+			ripc__clock_us(CLOCK_MONOTONIC) - store->scanned_us >= RESCAN_US))
 		(void)ripc__addresses_look(store);
-	value->n_addrs = store->addresses.n_addrs;
-	memcpy(value->addrs, store->addresses.addrs, sizeof(value->addrs));
+	value = store->addresses;
+	value.incarnation = incarnation;
+	value.context = store->host.context;
+	value.life = store->host.life;
+	value.port = store->port;
+	return (int)ripc__value_encode(&value, bytes);
 }
 
 void ripc__value_send(const struct store *store, const struct value *value, const void *data,

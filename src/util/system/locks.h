@@ -38,15 +38,15 @@ bool ripc__is_same_file(int fd, int other);
  * however it ends, and a forked child does not inherit it.
  */
 
+/* The byte of the file that is locked: two processes may have one each. */
+enum ripc__pledge { RIPC__PLEDGE_FIRST, RIPC__PLEDGE_SECOND };
+
 /*
- * Locks the file's first byte for this process, until that ends or closes any descriptor of the
- * file. Does not block. 0 or a negative errno.
+ * Locks the byte for this process, until that ends or closes any descriptor of the file. Does not
+ * block. 0 or a negative errno.
  */
-int ripc__pledge(int fd);
+int ripc__pledge(int fd, enum ripc__pledge which);
 /* Does another process hold that lock? An unknown state counts as held. */
-bool ripc__is_pledged(int fd);
-/* The same with the second byte, which is for another process. */
-int ripc__pledge_second(int fd);
-bool ripc__is_pledged_second(int fd);
+bool ripc__is_pledged(int fd, enum ripc__pledge which);
 
 #endif

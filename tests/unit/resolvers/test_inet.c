@@ -8,7 +8,7 @@
 #include <stddef.h>
 
 #include "core/wire/record.h"
-#include "resolvers/inet.h"
+#include "resolvers/internal.h"
 #include "sources.h"
 
 #define ANYWHERE 7 /* a descriptor that the wrapped calls do not look at */

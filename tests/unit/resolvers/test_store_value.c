@@ -64,12 +64,12 @@ START_TEST(path__says_the_id)
 	const struct store store = {.cluster = "prod"};
 	char path[STORE_PATH];
 
-	ripc__path_make(&store, path, 0x1234, false);
+	ripc__path_make(&store, path, SHELF_PUBLIC, 0x1234, 0);
 	ck_assert_str_eq(path, "/ripc/prod/s/34/0000000000001234");
 	ck_assert_uint_eq(ripc__path_id(path), 0x1234);
-	ripc__path_make(&store, path, 0x1234, true);
+	ripc__path_make(&store, path, SHELF_PRIVATE, 0x1234, 0);
 	ck_assert_str_eq(path, "/ripc/prod/p/34/0000000000001234");
-	ripc__path_child(&store, path, 0x1234, 0xabc);
+	ripc__path_make(&store, path, SHELF_PUBLIC, 0x1234, 0xabc);
 	ck_assert_str_eq(path, "/ripc/prod/s/34/0000000000001234/0000000000000abc");
 	ck_assert_uint_eq(ripc__path_id("0000000000001234"), 0x1234);
 }

@@ -33,7 +33,7 @@ static void pledge_and_fork(int said, int life)
 {
 	struct pollfd poller = {.fd = life};
 
-	if (ripc__pledge(page_fd) || write(said, "p", 1) != 1)
+	if (ripc__pledge(page_fd, RIPC__PLEDGE_FIRST) || write(said, "p", 1) != 1)
 		_exit(1);
 	if (fork() == 0) {
 		if (write(said, "c", 1) != 1)
@@ -53,7 +53,7 @@ START_TEST(life_pledged__ends_with_the_process_not_with_its_child)
 
 	ck_assert_int_eq(pipe(said), 0);
 	ck_assert_int_eq(pipe(life), 0);
-	ck_assert(!ripc__is_pledged(page_fd));
+	ck_assert(!ripc__is_pledged(page_fd, RIPC__PLEDGE_FIRST));
 	child = fork();
 	if (child == 0) {
 		close(life[1]);
@@ -61,10 +61,10 @@ START_TEST(life_pledged__ends_with_the_process_not_with_its_child)
 	}
 	for (int i = 0; i < 2; i++)
 		ck_assert_int_eq(read(said[0], &byte, 1), 1);
-	ck_assert(ripc__is_pledged(page_fd));
+	ck_assert(ripc__is_pledged(page_fd, RIPC__PLEDGE_FIRST));
 	kill(child, SIGKILL);
 	ck_assert_int_eq(waitpid(child, NULL, 0), child);
-	ck_assert(!ripc__is_pledged(page_fd));
+	ck_assert(!ripc__is_pledged(page_fd, RIPC__PLEDGE_FIRST));
 	close(life[1]);
 	close(said[0]);
 }
@@ -73,8 +73,8 @@ END_TEST
 /* Its own pledges a process cannot see. */
 START_TEST(life_pledged__not_by_ourselves)
 {
-	ck_assert_int_eq(ripc__pledge(page_fd), 0);
-	ck_assert(!ripc__is_pledged(page_fd));
+	ck_assert_int_eq(ripc__pledge(page_fd, RIPC__PLEDGE_FIRST), 0);
+	ck_assert(!ripc__is_pledged(page_fd, RIPC__PLEDGE_FIRST));
 }
 END_TEST
 
@@ -88,15 +88,15 @@ START_TEST(life_pledge__of_two)
 	ck_assert_int_eq(pipe(said), 0);
 	child = fork();
 	if (child == 0) {
-		if (ripc__pledge(page_fd) || write(said[1], "p", 1) != 1)
+		if (ripc__pledge(page_fd, RIPC__PLEDGE_FIRST) || write(said[1], "p", 1) != 1)
 			_exit(1);
 		pause();
 	}
 	ck_assert_int_eq(read(said[0], &byte, 1), 1);
-	ck_assert_int_lt(ripc__pledge(page_fd), 0);
+	ck_assert_int_lt(ripc__pledge(page_fd, RIPC__PLEDGE_FIRST), 0);
 	kill(child, SIGKILL);
 	ck_assert_int_eq(waitpid(child, &status, 0), child);
-	ck_assert_int_eq(ripc__pledge(page_fd), 0);
+	ck_assert_int_eq(ripc__pledge(page_fd, RIPC__PLEDGE_FIRST), 0);
 	close(said[0]);
 	close(said[1]);
 }
