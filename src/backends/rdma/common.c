@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The clock, numbers that nobody can guess, posting without SIGPIPE, and openings of routes. */
+/*
+ * The clock, numbers that nobody can guess, completion queues, posting without SIGPIPE, and openings
+ * of routes.
+ */
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -26,6 +29,59 @@ uint64_t ripc__rdma_nonce(const uint8_t secret[16], uint64_t *counter)
 		nonce = ripc__siphash(secret, counter, sizeof(*counter));
 	} while (!nonce);
 	return nonce;
+}
+
+/* ---- the completion queue ---------------------------------------------------------------- */
+
+#define ACK_EVERY 64u /* events of the channel are acknowledged together */
+
+int ripc__rdma_queue_open(struct ripc__rdma_queue *queue, const struct ripc__rdma_device *device,
+		uint64_t entries)
+{
+	int error;
+
+	queue->channel = ibv_create_comp_channel(device->context);
+	if (!queue->channel)
+		return -errno;
+	error = ripc__rdma_nonblocking(queue->channel->fd);
+	if (!error)
+		error = ripc__rdma_nonblocking(device->context->async_fd);
+	if (error)
+		goto err_channel;
+	queue->cq = ibv_create_cq(device->context, (int)entries, NULL, queue->channel, 0);
+	if (queue->cq)
+		return 0;
+	error = -ENOMEM;
+err_channel:
+	ibv_destroy_comp_channel(queue->channel);
+	return error;
+}
+
+static void acknowledge(struct ripc__rdma_queue *queue)
+{
+	if (queue->unacked)
+		ibv_ack_cq_events(queue->cq, queue->unacked);
+	queue->unacked = 0;
+}
+
+void ripc__rdma_queue_close(struct ripc__rdma_queue *queue)
+{
+	acknowledge(queue);
+	ibv_destroy_cq(queue->cq);
+	ibv_destroy_comp_channel(queue->channel);
+}
+
+bool ripc__rdma_queue_event(struct ripc__rdma_queue *queue)
+{
+	struct ibv_cq *cq;
+	void *context;
+
+	if (ibv_get_cq_event(queue->channel, &cq, &context))
+		return errno == EAGAIN || errno == EINTR;
+	queue->armed = false;
+	if (++queue->unacked == ACK_EVERY)
+		acknowledge(queue);
+	return true;
 }
 
 /* ---- post -------------------------------------------------------------------------------- */

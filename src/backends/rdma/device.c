@@ -255,20 +255,13 @@ void ripc__rdma_device_look(struct ripc__rdma_device *device)
 	device->is_down = device->lacks_address;
 }
 
-enum ripc__rdma_event ripc__rdma_device_event(struct ripc__rdma_device *device, uint32_t *qpn)
+static void take_event(struct ripc__rdma_device *device, enum ibv_event_type type)
 {
-	struct ibv_async_event event;
-	enum ripc__rdma_event what = RIPC__RDMA_CHANGED;
-
-	if (ibv_get_async_event(device->context, &event))
-		return RIPC__RDMA_NOTHING;
-	switch (event.event_type) {
+	switch (type) {
 	case IBV_EVENT_QP_FATAL:
 	case IBV_EVENT_QP_REQ_ERR:
 	case IBV_EVENT_QP_ACCESS_ERR:
-		*qpn = event.element.qp->qp_num;
-		what = RIPC__RDMA_QP;
-		break;
+		break; /* completions show a failed queue pair */
 	case IBV_EVENT_DEVICE_FATAL:
 	case IBV_EVENT_CQ_ERR:
 	case IBV_EVENT_SRQ_ERR:
@@ -282,6 +275,15 @@ enum ripc__rdma_event ripc__rdma_device_event(struct ripc__rdma_device *device, 
 		ripc__rdma_device_look(device);
 		break;
 	}
-	ibv_ack_async_event(&event);
-	return what;
+}
+
+bool ripc__rdma_device_events(struct ripc__rdma_device *device)
+{
+	struct ibv_async_event event;
+
+	for (errno = EAGAIN; !ibv_get_async_event(device->context, &event); errno = EAGAIN) {
+		take_event(device, event.event_type);
+		ibv_ack_async_event(&event);
+	}
+	return errno == EAGAIN || errno == EINTR;
 }

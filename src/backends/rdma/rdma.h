@@ -68,13 +68,6 @@ struct ripc__rdma_device {
 	bool told_memlock;          /* the limit was logged */
 };
 
-/* The findings of ripc__rdma_device_event(). */
-enum ripc__rdma_event {
-	RIPC__RDMA_NOTHING,
-	RIPC__RDMA_CHANGED, /* is_down, is_lost or gid may have changed */
-	RIPC__RDMA_QP,      /* a queue pair is in the error state */
-};
-
 /*
  * Opens the first port that fits the wish and works, without allocating a protection domain. why
  * and remedy as of ripc__backend.probe; device is only filled on success.
@@ -84,12 +77,32 @@ int ripc__rdma_device_open(struct ripc__rdma_device *device, const struct ripc__
 void ripc__rdma_device_close(struct ripc__rdma_device *device);
 /* Updates is_down, is_lost and gid: the port's link and address may have changed. */
 void ripc__rdma_device_look(struct ripc__rdma_device *device);
-/* The next asynchronous event, if there is one; *qpn is set for RIPC__RDMA_QP. Never blocks. */
-enum ripc__rdma_event ripc__rdma_device_event(struct ripc__rdma_device *device, uint32_t *qpn);
+/*
+ * Takes the asynchronous events: is_down, is_lost or gid may have changed. Never blocks. False: the
+ * device was removed, and its descriptor stays readable.
+ */
+bool ripc__rdma_device_events(struct ripc__rdma_device *device);
 /* Makes a descriptor fit for poll and for never blocking in a read. 0 or a negative errno. */
 int ripc__rdma_nonblocking(int fd);
 /* How likely others reach a GID of an Ethernet port; the highest is taken. */
 int ripc__rdma_gid_rank(const struct ibv_gid_entry *entry);
+
+/* ---- common.c: the completion queue ------------------------------------------------------- */
+
+/* A completion queue, with a channel that reports when it has something. */
+struct ripc__rdma_queue {
+	struct ibv_comp_channel *channel;
+	struct ibv_cq *cq;
+	uint32_t unacked;           /* events of the channel */
+	bool armed;                 /* the channel reports the next completion */
+};
+
+/* The descriptors of the channel and of the device do not block from now on. */
+int ripc__rdma_queue_open(struct ripc__rdma_queue *queue, const struct ripc__rdma_device *device,
+		uint64_t entries);
+void ripc__rdma_queue_close(struct ripc__rdma_queue *queue);
+/* Takes an event of the channel, if there is one. False: as of ripc__rdma_device_events(). */
+bool ripc__rdma_queue_event(struct ripc__rdma_queue *queue);
 
 /* ---- memory.c: keys and regions ---------------------------------------------------------- */
 

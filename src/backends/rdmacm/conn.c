@@ -54,8 +54,8 @@ static int create_qp(struct rdmacm_conn *conn, uint32_t inline_max)
 {
 	struct rdmacm_port *port = conn->port;
 	struct ibv_qp_init_attr attr = {
-		.send_cq = port->cq,
-		.recv_cq = port->cq,
+		.send_cq = port->queue.cq,
+		.recv_cq = port->queue.cq,
 		.srq = port->srq,
 		.cap = {.max_send_wr = RDMACM_QUEUE, .max_send_sge = 1, .max_recv_sge = 1,
 			.max_inline_data = inline_max},
@@ -882,7 +882,7 @@ static bool is_flushed(struct rdmacm_conn *conn, uint64_t now_us)
 	struct rdmacm_port *port = conn->port;
 	/* All completions of that time have been taken, even if others keep filling the queue. */
 	bool is_out = ripc__rdmacm_fill(port) ||
-		port->taken - conn->taken >= (uint32_t)port->cq->cqe;
+		port->taken - conn->taken >= (uint32_t)port->queue.cq->cqe;
 
 	return is_out && (now_us >= conn->due_us || !conn->link ||
 		conn->link->flow.n_posted == 0);

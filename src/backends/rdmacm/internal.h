@@ -137,8 +137,7 @@ struct rdmacm_port {
 	struct rdma_cm_id *listener;
 	struct rdmacm_addr self;
 	struct udp_port udp;
-	struct ibv_comp_channel *completions;
-	struct ibv_cq *cq;
+	struct ripc__rdma_queue queue;
 	struct ibv_srq *srq;
 	struct ripc__rdma_ring ring;
 	struct ripc__rdma_reads reads;
@@ -147,11 +146,9 @@ struct rdmacm_port {
 	uint64_t counter;
 	struct ripc__sleeper sleeper;
 	uint64_t due_us;           /* when links must be looked at; UINT64_MAX: never */
-	bool armed;                /* the channel reports the next completion */
 	bool closing;
 	bool look;                 /* look at the connections, as soon as possible */
 	uint8_t greedy[16];        /* the host that has enough */
-	uint32_t unacked;          /* events of the completion channel */
 	uint32_t polls, uses;
 	uint32_t n_conns;          /* with a queue pair, now or soon */
 	uint32_t n_unready;        /* of them */
@@ -451,7 +448,6 @@ void ripc__rdmacm_window_give(struct rdmacm_conn *conn);
 bool ripc__rdmacm_fill(struct rdmacm_port *port);
 int ripc__rdmacm_poll(void *port, struct ripc__event *events, uint32_t n, bool all);
 int ripc__rdmacm_wait_open(struct rdmacm_port *port);
-void ripc__rdmacm_wait_close(struct rdmacm_port *port);
 int ripc__rdmacm_wait_arm(void *port);
 
 #endif

@@ -277,14 +277,7 @@ static int open_cq(struct rdmacm_port *port)
 			RDMACM_QUEUE;
 		entries = (uint32_t)attr->max_cqe;
 	}
-	port->completions = ibv_create_comp_channel(port->rdma->context);
-	if (!port->completions)
-		return -errno;
-	port->cq = ibv_create_cq(port->rdma->context, (int)entries, NULL, port->completions, 0);
-	if (port->cq)
-		return 0;
-	ibv_destroy_comp_channel(port->completions);
-	return -ENOMEM;
+	return ripc__rdma_queue_open(&port->queue, port->rdma, entries);
 }
 
 static int open_srq(struct rdmacm_port *port)
@@ -318,8 +311,7 @@ static int open_queues(struct rdmacm_port *port)
 		goto err_cq;
 	return 0;
 err_cq:
-	ibv_destroy_cq(port->cq);
-	ibv_destroy_comp_channel(port->completions);
+	ripc__rdma_queue_close(&port->queue);
 err_ring:
 	ripc__rdma_ring_close(&port->ring);
 	return error;
@@ -328,8 +320,7 @@ err_ring:
 static void close_queues(struct rdmacm_port *port)
 {
 	ibv_destroy_srq(port->srq);
-	ibv_destroy_cq(port->cq);
-	ibv_destroy_comp_channel(port->completions);
+	ripc__rdma_queue_close(&port->queue);
 	ripc__rdma_ring_close(&port->ring);
 }
 
@@ -461,7 +452,7 @@ static void port_end(struct rdmacm_port *port)
 	ripc__rdmacm_conns_close(port);
 	ripc__rdmacm_links_close(port);
 	ripc__rdmacm_fences_close(port);
-	ripc__rdmacm_wait_close(port);
+	ripc__sleeper_close(&port->sleeper);
 	close_sockets(port);
 	close_queues(port);
 }

@@ -146,8 +146,7 @@ struct verbs_many {
 struct verbs_port {
 	struct verbs_device dev;
 	struct ripc__rdma_device *rdma;  /* of dev */
-	struct ibv_comp_channel *channel;
-	struct ibv_cq *cq;         /* receives, and reads */
+	struct ripc__rdma_queue queue; /* receives, and reads */
 	struct ibv_qp *qp;
 	struct ripc__rdma_ring ring;
 	struct verbs_many many;
@@ -162,7 +161,6 @@ struct verbs_port {
 	struct ripc__sleeper others; /* timer, helper threads, device, wake */
 	int wake_fd;
 	uint64_t due_us;           /* when links must be looked at; UINT64_MAX: never */
-	bool armed;                /* the channel reports the next completion */
 	bool waited;               /* wait has looked at the descriptors since the last poll */
 	bool others_ready;         /* others was readable then */
 	bool deaf;                 /* no more events: only polls and waits see anything */
@@ -173,7 +171,6 @@ struct verbs_port {
 	uint32_t failures;         /* in quick succession, */
 	uint32_t downs;            /* since n_downs was this */
 	uint32_t moves;            /* of rdma, as followed by self.gid and the paths */
-	uint32_t unacked;          /* events of the channel */
 	uint32_t polls;
 	struct list paths, paths_used, links;
 	struct ripc__map paths_by_gid, links_by_addr;

@@ -23,7 +23,7 @@ static int create_qp(struct verbs_port *port, uint32_t inline_max)
 {
 	struct ibv_qp_init_attr attr = {
 		.send_cq = port->sends.cq,
-		.recv_cq = port->cq,
+		.recv_cq = port->queue.cq,
 		.cap = {.max_send_wr = VERBS_SENDS, .max_recv_wr = port->ring.count,
 			.max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = inline_max},
 		.qp_type = IBV_QPT_UD,
@@ -227,8 +227,8 @@ static void build_run(struct ripc__rdma_job *job)
 	struct verbs_pair *pair = pair_of(job);
 	struct verbs_port *port = pair->link->port;
 	struct ibv_qp_init_attr attr = {
-		.send_cq = port->cq,
-		.recv_cq = port->cq,
+		.send_cq = port->queue.cq,
+		.recv_cq = port->queue.cq,
 		.cap = {.max_send_wr = RIPC__RDMA_READS_OF_QP, .max_send_sge = 1, .max_recv_wr = 1,
 			.max_recv_sge = 1},
 		.qp_type = IBV_QPT_RC,

@@ -488,7 +488,7 @@ static int open_qp(struct verbs_port *port)
 	struct verbs_many *many = &port->many;
 	struct ibv_qp_init_attr attr = {
 		.send_cq = port->sends.cq, /* nothing is ever sent */
-		.recv_cq = port->cq,
+		.recv_cq = port->queue.cq,
 		.cap = {.max_send_wr = 1, .max_recv_wr = many->ring.count, .max_send_sge = 1,
 			.max_recv_sge = 1},
 		.qp_type = IBV_QPT_UD,

@@ -119,27 +119,13 @@ static void attr_fill(const struct verbs_port *port, struct ripc__attr *attr)
 
 /* ---- the port ---------------------------------------------------------------------------- */
 
-static int open_queues(struct verbs_port *port)
+/* Room for all requests that can be posted: the queue never overflows. */
+static int open_queue(struct verbs_port *port)
 {
 	uint32_t many = port->dev.receives; /* of the multicast queue pair */
-	uint32_t entries = port->ring.count + RIPC__RDMA_READS + many;
 
-	port->channel = ibv_create_comp_channel(port->rdma->context);
-	if (!port->channel)
-		return -errno;
-	/* Room for all requests that can be posted: the queue never overflows. */
-	port->cq = ibv_create_cq(port->rdma->context, (int)entries, NULL, port->channel, 0);
-	if (!port->cq) {
-		ibv_destroy_comp_channel(port->channel);
-		return -ENOMEM;
-	}
-	return 0;
-}
-
-static void close_queues(struct verbs_port *port)
-{
-	ibv_destroy_cq(port->cq);
-	ibv_destroy_comp_channel(port->channel);
+	return ripc__rdma_queue_open(&port->queue, port->rdma,
+		port->ring.count + RIPC__RDMA_READS + many);
 }
 
 static int draw_numbers(struct verbs_port *port)
@@ -184,12 +170,12 @@ static int open_port(struct verbs_port *port)
 	error = ripc__verbs_sends_open(port);
 	if (error)
 		goto err_ring;
-	error = open_queues(port);
+	error = open_queue(port);
 	if (error)
 		goto err_sends;
 	error = ripc__verbs_qp_open(port);
 	if (error)
-		goto err_queues;
+		goto err_queue;
 	error = ripc__verbs_wait_open(port);
 	if (error)
 		goto err_qp;
@@ -197,8 +183,8 @@ static int open_port(struct verbs_port *port)
 	return 0;
 err_qp:
 	ibv_destroy_qp(port->qp);
-err_queues:
-	close_queues(port);
+err_queue:
+	ripc__rdma_queue_close(&port->queue);
 err_sends:
 	ripc__verbs_sends_close(port);
 err_ring:
@@ -234,7 +220,7 @@ static void close_all(void *state)
 	ripc__verbs_sends_finish(port);
 	ripc__verbs_many_close(port);
 	ibv_destroy_qp(port->qp);
-	close_queues(port);
+	ripc__rdma_queue_close(&port->queue);
 	ripc__verbs_paths_close(port);
 	ripc__verbs_sends_close(port);
 	ripc__rdma_ring_close(&port->ring);
