@@ -327,7 +327,7 @@ uint32_t ripc__rdma_openings_take(struct list *ended, struct ripc__addr *from,
 struct ripc__rdma_job {
 	struct list node;
 	void (*run)(struct ripc__rdma_job *job);
-	void (*done)(void *owner, struct ripc__rdma_job *job); /* by ripc__rdma_worker_done() */
+	void (*done)(struct ripc__rdma_job *job); /* by ripc__rdma_worker_done() */
 	bool ran; /* false in done: the worker closes, and run was not called */
 	bool is_slow; /* may take seconds: one thread stays free for others */
 };
@@ -344,8 +344,8 @@ int ripc__rdma_may_be_left(int (*call)(void *arg), void *arg);
 #define RIPC__RDMA_THREADS 4u
 
 int ripc__rdma_worker_open(struct ripc__rdma_worker **worker);
-/* Waits for jobs that run, drops the others; owner gets them all back (done). */
-void ripc__rdma_worker_close(struct ripc__rdma_worker *worker, void *owner);
+/* Waits for jobs that run, drops the others; their owners get them all back (done). */
+void ripc__rdma_worker_close(struct ripc__rdma_worker *worker);
 /* Readable when ripc__rdma_worker_done() has something. */
 int ripc__rdma_worker_fd(const struct ripc__rdma_worker *worker);
 /* Never fails: if no thread can be started, the caller runs the job at once. */
@@ -353,7 +353,7 @@ void ripc__rdma_worker_submit(struct ripc__rdma_worker *worker, struct ripc__rdm
 /* The job, if it runs, ends now, as far as it may be left. */
 void ripc__rdma_worker_leave(struct ripc__rdma_worker *worker, const struct ripc__rdma_job *job);
 /* Calls done for every job that has run. Cheap when there is none. */
-void ripc__rdma_worker_done(struct ripc__rdma_worker *worker, void *owner);
+void ripc__rdma_worker_done(struct ripc__rdma_worker *worker);
 /* Jobs that were submitted and whose done was not called. */
 uint32_t ripc__rdma_worker_pending(const struct ripc__rdma_worker *worker);
 

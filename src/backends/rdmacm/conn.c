@@ -133,7 +133,7 @@ static void destroy_run(struct ripc__rdma_job *job)
 /* ---- jobs -------------------------------------------------------------------------------- */
 
 static void submit(struct rdmacm_conn *conn, void (*run)(struct ripc__rdma_job *),
-		void (*done)(void *, struct ripc__rdma_job *))
+		void (*done)(struct ripc__rdma_job *))
 {
 	conn->busy = true;
 	conn->job_error = 0;
@@ -172,9 +172,8 @@ static void conn_free(struct rdmacm_conn *conn)
 	ripc__rdmacm_link_lost(link, was, error);
 }
 
-static void destroy_done(void *owner, struct ripc__rdma_job *job)
+static void destroy_done(struct ripc__rdma_job *job)
 {
-	(void)owner;
 	conn_of(job)->busy = !job->ran; /* then it is destroyed with the port */
 	if (job->ran)
 		conn_free(conn_of(job));
@@ -192,11 +191,10 @@ static void rdmacm_conn_destroy(struct rdmacm_conn *conn)
 	submit(conn, destroy_run, destroy_done);
 }
 
-static void break_done(void *owner, struct ripc__rdma_job *job)
+static void break_done(struct ripc__rdma_job *job)
 {
 	struct rdmacm_conn *conn = conn_of(job);
 
-	(void)owner;
 	conn->busy = false;
 	if (!job->ran)
 		return;
@@ -213,11 +211,10 @@ static void rdmacm_conn_disconnect(struct rdmacm_conn *conn)
 }
 
 /* No memory can be reached through the connection any more. */
-static void spoil_done(void *owner, struct ripc__rdma_job *job)
+static void spoil_done(struct ripc__rdma_job *job)
 {
 	struct rdmacm_conn *conn = conn_of(job);
 
-	(void)owner;
 	conn->busy = false;
 	if (!job->ran || conn->port->closing)
 		return;
@@ -283,7 +280,7 @@ static void prepare_hello(struct rdmacm_conn *conn)
 	ripc__rdmacm_hello_encode(&hello, conn->hello);
 }
 
-static void connect_done(void *owner, struct ripc__rdma_job *job);
+static void connect_done(struct ripc__rdma_job *job);
 
 /*
  * A request may hold its thread for minutes: one thread stays free for connections to live
@@ -314,11 +311,10 @@ static void connect_next(struct rdmacm_port *port)
 	}
 }
 
-static void connect_done(void *owner, struct ripc__rdma_job *job)
+static void connect_done(struct ripc__rdma_job *job)
 {
 	struct rdmacm_conn *conn = conn_of(job);
 
-	(void)owner;
 	conn->port->n_asking -= !conn->is_server;
 	conn->asked &= job->ran && !conn->job_error;
 	(void)goes_on(conn, job);
@@ -326,12 +322,11 @@ static void connect_done(void *owner, struct ripc__rdma_job *job)
 		connect_next(conn->port);
 }
 
-static void build_done(void *owner, struct ripc__rdma_job *job)
+static void build_done(struct ripc__rdma_job *job)
 {
 	struct rdmacm_conn *conn = conn_of(job);
 	int error;
 
-	(void)owner;
 	if (!goes_on(conn, job))
 		return;
 	error = ripc__map_put(&conn->port->conns_by_qpn, conn->id->qp->qp_num, conn);

@@ -183,7 +183,7 @@ static RIPC__RARE void look(struct rdmacm_port *port)
 	bool is_all;
 
 	look_at_device(port);
-	ripc__rdma_worker_done(port->worker, port);
+	ripc__rdma_worker_done(port->worker);
 	is_all = ripc__rdmacm_events(port);
 	port->look |= !is_all || is_left_behind(port);
 	now_us = port->due_us == UINT64_MAX && !port->look ? 0 : ripc__rdma_now_us();
@@ -235,7 +235,7 @@ int ripc__rdmacm_poll(void *state, struct ripc__event *events, uint32_t n, bool 
 	(void)all;
 	n = n < RIPC_EVENTS_MAX ? n : RIPC_EVENTS_MAX;
 	port->polls++;
-	ripc__rdma_worker_done(port->worker, port);
+	ripc__rdma_worker_done(port->worker);
 	if (is_time_to_look(port, n))
 		look(port);
 	ripc__rdma_ring_refill(&port->ring);

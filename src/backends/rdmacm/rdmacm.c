@@ -421,7 +421,7 @@ err_sockets:
 err_queues:
 	close_queues(port);
 err_worker:
-	ripc__rdma_worker_close(port->worker, port);
+	ripc__rdma_worker_close(port->worker);
 	return error;
 }
 
@@ -448,7 +448,7 @@ static void say_goodbye(struct rdmacm_port *port)
 static void port_end(struct rdmacm_port *port)
 {
 	say_goodbye(port);
-	ripc__rdma_worker_close(port->worker, port);
+	ripc__rdma_worker_close(port->worker);
 	ripc__rdmacm_conns_close(port);
 	ripc__rdmacm_links_close(port);
 	ripc__rdmacm_fences_close(port);

@@ -277,7 +277,7 @@ int ripc__verbs_poll(void *state, struct ripc__event *events, uint32_t n, bool a
 	n = n < RIPC_EVENTS_MAX ? n : RIPC_EVENTS_MAX;
 	if (++port->polls % CLOCK_EVERY == 0)
 		look_now_and_then(port);
-	ripc__rdma_worker_done(port->worker, port);
+	ripc__rdma_worker_done(port->worker);
 	refill(port);
 	filled = take_completions(port, events, n);
 	if (port->failed)
@@ -378,7 +378,7 @@ static void quieten(struct verbs_port *port)
 		look_at_others(port);
 	port->rdma->is_lost |= port->deaf;
 	port->waited = port->others_ready = false;
-	ripc__rdma_worker_done(port->worker, port);
+	ripc__rdma_worker_done(port->worker);
 	look_at_clock(port);
 }
 

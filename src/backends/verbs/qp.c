@@ -265,20 +265,18 @@ static void destroy_run(struct ripc__rdma_job *job)
 
 /* ---- back again -------------------------------------------------------------------------- */
 
-static void made(void *owner, struct ripc__rdma_job *job)
+static void made(struct ripc__rdma_job *job)
 {
 	struct verbs_pair *pair = pair_of(job);
 
-	(void)owner;
 	pair->error = job->ran ? pair->error : -ECANCELED;
 	pair->done(pair);
 }
 
-static void destroyed(void *owner, struct ripc__rdma_job *job)
+static void destroyed(struct ripc__rdma_job *job)
 {
 	struct verbs_pair *pair = pair_of(job);
 
-	(void)owner;
 	if (!job->ran)
 		destroy_run(job);
 	pair->state = VERBS_NONE;
@@ -287,7 +285,7 @@ static void destroyed(void *owner, struct ripc__rdma_job *job)
 }
 
 static void submit(struct verbs_pair *pair, void (*run)(struct ripc__rdma_job *),
-		void (*back)(void *, struct ripc__rdma_job *), void (*done)(struct verbs_pair *))
+		void (*back)(struct ripc__rdma_job *), void (*done)(struct verbs_pair *))
 {
 	pair->job.run = run;
 	pair->job.done = back;

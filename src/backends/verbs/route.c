@@ -122,11 +122,10 @@ static void path_renewed(struct verbs_path *path)
 
 static void path_renew(struct verbs_path *path);
 
-static void path_done(void *owner, struct ripc__rdma_job *job)
+static void path_done(struct ripc__rdma_job *job)
 {
 	struct verbs_path *path = (struct verbs_path *)job;
 
-	(void)owner;
 	if (path->renewing)
 		path_renewed(path);
 	else
@@ -154,7 +153,7 @@ static void look_for(struct verbs_path *path)
 		return;
 	}
 	path_run(&path->job); /* only local work */
-	path_done(path->port, &path->job);
+	path_done(&path->job);
 }
 
 /* Resolves the path; there is none, or it is unused. */

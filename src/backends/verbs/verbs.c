@@ -190,7 +190,7 @@ err_sends:
 err_ring:
 	ripc__rdma_ring_close(&port->ring);
 err_worker:
-	ripc__rdma_worker_close(port->worker, port);
+	ripc__rdma_worker_close(port->worker);
 	return error;
 }
 
@@ -214,7 +214,7 @@ static void close_all(void *state)
 	struct verbs_port *port = state;
 
 	port->no_more = true;
-	ripc__rdma_worker_close(port->worker, port);
+	ripc__rdma_worker_close(port->worker);
 	ripc__verbs_links_close(port);
 	ripc__verbs_wait_close(port);
 	ripc__verbs_sends_finish(port);
