@@ -196,6 +196,7 @@ int ripc__rdma_device_open(struct ripc__rdma_device *device, const struct ripc__
 		return search.error;
 	*device = found;
 	list_init(&device->regions);
+	ripc__map_init(&device->keys, device->host.context);
 	snprintf(why, 256, "%.32s port %u, %s, MTU %d, GID index %u",
 		ibv_get_device_name(device->context->device), device->port,
 		device->kind == RIPC__RDMA_INFINIBAND ? "InfiniBand" :
@@ -206,8 +207,20 @@ int ripc__rdma_device_open(struct ripc__rdma_device *device, const struct ripc__
 	return 0;
 }
 
+int ripc__rdma_device_start(struct ripc__rdma_device *device)
+{
+	device->pd = ibv_alloc_pd(device->context);
+	if (device->pd)
+		return 0;
+	ripc__rdma_device_close(device);
+	return -ENOMEM;
+}
+
 void ripc__rdma_device_close(struct ripc__rdma_device *device)
 {
+	ripc__rdma_memory_close(device);
+	if (device->pd)
+		ibv_dealloc_pd(device->pd);
 	ibv_close_device(device->context);
 }
 

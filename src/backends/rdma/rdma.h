@@ -59,6 +59,7 @@ struct ripc__rdma_device {
 	uint8_t mtu;                /* enum ibv_mtu: active */
 	uint8_t link_layer;         /* IBV_LINK_LAYER_... */
 	struct list regions;        /* struct ripc__rdma_region */
+	struct ripc__map keys;      /* that are open */
 	uint32_t n_downs;           /* how often the port has lost its link */
 	uint32_t n_moves;           /* how often gid or gid_index has changed */
 	int wished_gid;             /* its index; -1: by rule */
@@ -74,6 +75,9 @@ struct ripc__rdma_device {
  */
 int ripc__rdma_device_open(struct ripc__rdma_device *device, const struct ripc__rdma_wish *wish,
 		char why[256], char remedy[256]);
+/* Allocates device->pd. -ENOMEM: the device is closed. */
+int ripc__rdma_device_start(struct ripc__rdma_device *device);
+/* Closes the device with its remaining keys and regions, once no queue pair uses them. */
 void ripc__rdma_device_close(struct ripc__rdma_device *device);
 /* Updates is_down, is_lost and gid: the port's link and address may have changed. */
 void ripc__rdma_device_look(struct ripc__rdma_device *device);
@@ -124,11 +128,6 @@ struct ripc__rdma_region {
 	struct ibv_mr *mr;
 };
 
-/* The keys of one device that are open. */
-struct ripc__rdma_keys {
-	struct ripc__map map;
-};
-
 int ripc__rdma_space_open(struct ripc__rdma_device *device, struct ripc__rdma_space **space);
 void ripc__rdma_space_get(struct ripc__rdma_space *space);
 /* Releases the space; the last user frees it. */
@@ -140,26 +139,25 @@ void ripc__rdma_space_put(struct ripc__rdma_space *space);
  */
 int ripc__rdma_register(struct ripc__rdma_device *device, struct ibv_pd *pd,
 		const struct iovec *mem, int access, struct ibv_mr **mr);
+/* *region: a struct ripc__rdma_region. */
 int ripc__rdma_region_open(struct ripc__rdma_space *space, const struct iovec *mem, int access,
-		struct ripc__rdma_region **region);
-void ripc__rdma_region_close(struct ripc__rdma_region *region);
-/* Closes all remaining regions, once no queue pair uses them. */
-void ripc__rdma_regions_close(struct ripc__rdma_device *device);
+		void **region);
+/* As ripc__backend.mem.dereg. */
+void ripc__rdma_mem_dereg(void *port, void *region);
+/* Closes all keys and regions of the device. */
+void ripc__rdma_memory_close(struct ripc__rdma_device *device);
 
-void ripc__rdma_keys_init(struct ripc__rdma_keys *keys, uint64_t seed);
-/* Closes all keys that are still open. */
-void ripc__rdma_keys_close(struct ripc__rdma_keys *keys);
 /* Registers exactly this range, for the partner of the space to read, or otherwise to write. */
-int ripc__rdma_key_open(struct ripc__rdma_keys *keys, struct ripc__rdma_space *space,
-		const struct iovec *mem, bool writable, struct ripc__key *key);
+int ripc__rdma_key_open(struct ripc__rdma_space *space, const struct iovec *mem, bool writable,
+		struct ripc__key *key);
 /*
  * Closes a key. 0: no partner can reach the memory any more. -EINVAL: the key is not open. -EIO:
  * the device fails to close it, and is lost; the memory is reachable until the partner's queue
  * pairs are gone.
  */
-int ripc__rdma_key_close(struct ripc__rdma_keys *keys, const struct ripc__key *key);
+int ripc__rdma_key_close(struct ripc__rdma_device *device, const struct ripc__key *key);
 /* The space that the key belongs to; NULL: the key is not open. */
-const struct ripc__rdma_space *ripc__rdma_key_space(const struct ripc__rdma_keys *keys,
+const struct ripc__rdma_space *ripc__rdma_key_space(const struct ripc__rdma_device *device,
 		const struct ripc__key *key);
 
 /* ---- common.c: posting ------------------------------------------------------------------- */

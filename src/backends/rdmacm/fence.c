@@ -191,8 +191,7 @@ int ripc__rdmacm_key_open(struct rdmacm_port *port, struct ripc__rdma_space *spa
 		const struct iovec *mem, bool writable, struct ripc__key *key)
 {
 	struct rdmacm_fence *fence = calloc(1, sizeof(*fence));
-	int error = fence ? ripc__rdma_key_open(&port->dev.keys, space, mem, writable, key) :
-		-ENOMEM;
+	int error = fence ? ripc__rdma_key_open(space, mem, writable, key) : -ENOMEM;
 
 	if (error)
 		free(fence);
@@ -206,8 +205,8 @@ int ripc__rdmacm_mem_close(void *state, const struct ripc__key *key, enum ripc__
 {
 	RIPC__HOLD_CANCEL;
 	struct rdmacm_port *port = state;
-	const struct ripc__rdma_space *space = ripc__rdma_key_space(&port->dev.keys, key);
-	int error = ripc__rdma_key_close(&port->dev.keys, key);
+	const struct ripc__rdma_space *space = ripc__rdma_key_space(port->rdma, key);
+	int error = ripc__rdma_key_close(port->rdma, key);
 	struct rdmacm_fence *fence;
 
 	if (error == -EINVAL)

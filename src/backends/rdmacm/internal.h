@@ -107,7 +107,6 @@ int ripc__rdmacm_preamble_decode(const uint8_t *bytes, size_t len,
 
 struct rdmacm_device {
 	struct ripc__rdma_device rdma;
-	struct ripc__rdma_keys keys;
 	struct rdmacm_addr self;    /* its port is listened on; 0: any */
 	struct rdma_event_channel *channel;
 	struct rdma_cm_id *id;      /* bound to the device, which it keeps open */
@@ -391,7 +390,6 @@ uint32_t ripc__rdmacm_peer_mtu(void *port, void *peer);
 bool ripc__rdmacm_peer_matches(void *port, const void *peer, const struct ripc__addr *from);
 int ripc__rdmacm_send(void *port, void *peer, const struct ripc__tx *tx, uint32_t n);
 int ripc__rdmacm_mem_reg(void *port, void *peer, void *mem, size_t len, bool source, void **region);
-void ripc__rdmacm_mem_dereg(void *port, void *region);
 int ripc__rdmacm_mem_open(void *port, void *peer, void *mem, size_t len, bool writable,
 		struct ripc__key *key);
 int ripc__rdmacm_move(void *port, void *peer, const struct ripc__move *move);

@@ -196,12 +196,10 @@ static int device_use(struct rdmacm_device *dev, char why[256], char remedy[256]
 	error = ripc__rdma_device_open(&dev->rdma, &wish, why, remedy);
 	if (error)
 		return error;
-	dev->rdma.pd = ibv_alloc_pd(dev->rdma.context);
-	if (dev->rdma.pd)
-		return 0;
-	ripc__rdma_device_close(&dev->rdma);
-	snprintf(why, 256, "no protection domain can be allocated");
-	return -ENOMEM;
+	error = ripc__rdma_device_start(&dev->rdma);
+	if (error)
+		snprintf(why, 256, "no protection domain can be allocated");
+	return error;
 }
 
 static int open_device(struct rdmacm_device *dev, const struct ripc__host *host)
@@ -221,7 +219,6 @@ static int open_device(struct rdmacm_device *dev, const struct ripc__host *host)
 	if (error)
 		goto err_close;
 	dev->is_late = dev->rdma.attr.vendor_id == SIW_VENDOR;
-	ripc__rdma_keys_init(&dev->keys, host->context);
 	return 0;
 err_close:
 	device_close(dev);
@@ -232,9 +229,6 @@ err_log:
 
 static void close_device(struct rdmacm_device *dev)
 {
-	ripc__rdma_regions_close(&dev->rdma);
-	ripc__rdma_keys_close(&dev->keys);
-	ibv_dealloc_pd(dev->rdma.pd);
 	ripc__rdma_device_close(&dev->rdma);
 	device_close(dev);
 }
@@ -524,7 +518,7 @@ const struct ripc__backend ripc__rdmacm_backend = {
 	},
 	.mem = {
 		.reg = ripc__rdmacm_mem_reg,
-		.dereg = ripc__rdmacm_mem_dereg,
+		.dereg = ripc__rdma_mem_dereg,
 		.open = ripc__rdmacm_mem_open,
 		.close = ripc__rdmacm_mem_close,
 	},

@@ -227,25 +227,12 @@ int ripc__rdmacm_mem_reg(void *port, void *peer, void *mem, size_t len, bool sou
 {
 	RIPC__HOLD_CANCEL;
 	struct iovec range = {.iov_base = mem, .iov_len = len};
-	struct ripc__rdma_region *made;
 	struct rdmacm_link *link;
 	int error = peer_link(port, peer, &link);
 
 	/* On iWARP the answer to a read is a tagged message to our memory (RFC 5040, 5.2). */
-	if (!error)
-		error = ripc__rdma_region_open(link->space, &range, source ? 0 :
-			IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, &made);
-	if (!error)
-		*region = made;
-	return error;
-}
-
-void ripc__rdmacm_mem_dereg(void *port, void *region)
-{
-	RIPC__HOLD_CANCEL;
-
-	(void)port;
-	ripc__rdma_region_close(region);
+	return error ? error : ripc__rdma_region_open(link->space, &range, source ? 0 :
+		IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, region);
 }
 
 int ripc__rdmacm_mem_open(void *port, void *peer, void *mem, size_t len, bool writable,

@@ -113,7 +113,6 @@ void ripc__verbs_addr_attr(const struct ripc__rdma_device *rdma, const struct ve
 
 struct verbs_device {
 	struct ripc__rdma_device rdma;
-	struct ripc__rdma_keys keys;
 	uint32_t connections, receives;
 };
 
@@ -343,7 +342,6 @@ bool ripc__verbs_peer_matches(void *port, const void *peer, const struct ripc__a
 void ripc__verbs_peer_where(const struct verbs_port *port, const struct verbs_peer *peer,
 		struct verbs_addr *addr);
 int ripc__verbs_mem_reg(void *port, void *peer, void *mem, size_t len, bool source, void **region);
-void ripc__verbs_mem_dereg(void *port, void *region);
 int ripc__verbs_mem_open(void *port, void *peer, void *mem, size_t len, bool writable,
 		struct ripc__key *key);
 int ripc__verbs_mem_close(void *port, const struct ripc__key *key, enum ripc__closing how,

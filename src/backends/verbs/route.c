@@ -442,37 +442,22 @@ int ripc__verbs_mem_reg(void *state, void *peer, void *mem, size_t len, bool sou
 {
 	RIPC__HOLD_CANCEL;
 	struct iovec range = {.iov_base = mem, .iov_len = len};
-	struct ripc__rdma_region *made;
 	struct verbs_link *link;
 	int error = link_of_peer(state, peer, &link);
 
-	if (!error)
-		error = ripc__rdma_region_open(link->space, &range,
-			source ? 0 : IBV_ACCESS_LOCAL_WRITE, &made);
-	if (!error)
-		*region = made;
-	return error;
-}
-
-void ripc__verbs_mem_dereg(void *port, void *region)
-{
-	RIPC__HOLD_CANCEL;
-
-	(void)port;
-	ripc__rdma_region_close(region);
+	return error ? error : ripc__rdma_region_open(link->space, &range,
+		source ? 0 : IBV_ACCESS_LOCAL_WRITE, region);
 }
 
 int ripc__verbs_mem_open(void *state, void *peer, void *mem, size_t len, bool writable,
 		struct ripc__key *key)
 {
 	RIPC__HOLD_CANCEL;
-	struct verbs_port *port = state;
 	struct iovec range = {.iov_base = mem, .iov_len = len};
 	struct verbs_link *link;
-	int error = link_of_peer(port, peer, &link);
+	int error = link_of_peer(state, peer, &link);
 
-	return error ? error :
-		ripc__rdma_key_open(&port->dev.keys, link->space, &range, writable, key);
+	return error ? error : ripc__rdma_key_open(link->space, &range, writable, key);
 }
 
 /* No event follows, however the key is closed: the device is done with the memory. */
@@ -481,8 +466,8 @@ int ripc__verbs_mem_close(void *state, const struct ripc__key *key, enum ripc__c
 {
 	RIPC__HOLD_CANCEL;
 	struct verbs_port *port = state;
-	const struct ripc__rdma_space *space = ripc__rdma_key_space(&port->dev.keys, key);
-	int error = ripc__rdma_key_close(&port->dev.keys, key);
+	const struct ripc__rdma_space *space = ripc__rdma_key_space(port->rdma, key);
+	int error = ripc__rdma_key_close(port->rdma, key);
 
 	(void)how;
 	(void)cookie;

@@ -84,21 +84,7 @@ static int open_device(struct verbs_device *dev, const struct ripc__host *host)
 		host->log(host->arg, RIPC_LOG_WARN, "verbs: %s", why);
 		return error;
 	}
-	dev->rdma.pd = ibv_alloc_pd(dev->rdma.context);
-	if (!dev->rdma.pd) {
-		ripc__rdma_device_close(&dev->rdma);
-		return -ENOMEM;
-	}
-	ripc__rdma_keys_init(&dev->keys, host->context);
-	return 0;
-}
-
-static void close_device(struct verbs_device *dev)
-{
-	ripc__rdma_regions_close(&dev->rdma);
-	ripc__rdma_keys_close(&dev->keys);
-	ibv_dealloc_pd(dev->rdma.pd);
-	ripc__rdma_device_close(&dev->rdma);
+	return ripc__rdma_device_start(&dev->rdma);
 }
 
 static void attr_fill(const struct verbs_port *port, struct ripc__attr *attr)
@@ -203,7 +189,7 @@ static int open_all(void *state, const struct ripc__host *host, struct ripc__att
 		return error;
 	error = open_port(port);
 	if (error)
-		close_device(&port->dev);
+		ripc__rdma_device_close(port->rdma);
 	else
 		attr_fill(port, attr);
 	return error;
@@ -224,7 +210,7 @@ static void close_all(void *state)
 	ripc__verbs_paths_close(port);
 	ripc__verbs_sends_close(port);
 	ripc__rdma_ring_close(&port->ring);
-	close_device(&port->dev);
+	ripc__rdma_device_close(port->rdma);
 }
 
 const struct ripc__backend ripc__verbs_backend = {
@@ -263,7 +249,7 @@ const struct ripc__backend ripc__verbs_backend = {
 	},
 	.mem = {
 		.reg = ripc__verbs_mem_reg,
-		.dereg = ripc__verbs_mem_dereg,
+		.dereg = ripc__rdma_mem_dereg,
 		.open = ripc__verbs_mem_open,
 		.close = ripc__verbs_mem_close,
 	},
