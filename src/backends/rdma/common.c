@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The clock, numbers that nobody can guess, completion queues, posting without SIGPIPE, and openings
- * of routes.
+ * The clock, numbers that nobody can guess, completion queues, posting without SIGPIPE, and
+ * openings of routes.
  */
 #include <errno.h>
 #include <signal.h>

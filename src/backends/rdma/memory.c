@@ -14,6 +14,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 
 #include "rdma.h"
@@ -46,7 +47,7 @@ static void explain_memlock(struct ripc__rdma_device *device, size_t len, int er
 		(uint64_t)limit.rlim_cur);
 }
 
-int ripc__rdma_register(struct ripc__rdma_device *device, struct ibv_pd *pd,
+static int register_range(struct ripc__rdma_device *device, struct ibv_pd *pd,
 		const struct iovec *mem, int access, struct ibv_mr **mr)
 {
 	struct ibv_mr *made;
@@ -63,6 +64,21 @@ int ripc__rdma_register(struct ripc__rdma_device *device, struct ibv_pd *pd,
 	if (error == -ENOMEM || error == -EPERM)
 		explain_memlock(device, mem->iov_len, error);
 	return error == -EPERM ? -ENOMEM : error;
+}
+
+int ripc__rdma_register_buffers(struct ripc__rdma_device *device, struct ibv_pd *pd,
+		struct ripc__buffers *buffers, int access, struct ibv_mr **mr)
+{
+	struct iovec range;
+	int error;
+
+	ripc__buffers_range(buffers, &range);
+	/* Without this the kernel copies registered pages at a fork (Linux 5.12). */
+	(void)madvise(range.iov_base, range.iov_len, MADV_DONTFORK);
+	error = register_range(device, pd, &range, access, mr);
+	if (error)
+		ripc__buffers_close(buffers);
+	return error;
 }
 
 /* A device that cannot deregister is failing: it is not used any more. -EIO then. */
@@ -119,7 +135,7 @@ int ripc__rdma_region_open(struct ripc__rdma_space *space, const struct iovec *m
 	int error = made ? 0 : -ENOMEM;
 
 	if (!error)
-		error = ripc__rdma_register(space->device, space->pd, mem, access, &made->mr);
+		error = register_range(space->device, space->pd, mem, access, &made->mr);
 	if (error) {
 		free(made);
 		return error;
@@ -194,7 +210,7 @@ int ripc__rdma_key_open(struct ripc__rdma_space *space, const struct iovec *mem,
 
 	if (!open)
 		return -ENOMEM;
-	error = ripc__rdma_register(space->device, space->pd, mem, access, &open->mr);
+	error = register_range(space->device, space->pd, mem, access, &open->mr);
 	if (error)
 		goto err_free;
 	error = ripc__map_put(&space->device->keys, open->mr->rkey, open);

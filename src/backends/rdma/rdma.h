@@ -8,7 +8,8 @@
  *   memory.c   a partner's protection domain, registrations in it, keys; reads and writes on
  *              queue pairs, each of which ends with its event
  *   ring.c     receive buffers, registered once, posted in batches
- *   common.c   the clock, numbers that nobody can guess, and routes that are being opened
+ *   common.c   the clock, numbers that nobody can guess, completion queues, posting, and routes
+ *              that are being opened
  *   worker.c   helper threads
  *
  * Threads: the thread that has the context's lock calls all functions but
@@ -134,11 +135,13 @@ void ripc__rdma_space_get(struct ripc__rdma_space *space);
 void ripc__rdma_space_put(struct ripc__rdma_space *space);
 
 /*
- * ibv_reg_mr; logs the remedy if locked memory is short. access: enum ibv_access_flags; iWARP
- * needs IBV_ACCESS_REMOTE_WRITE for memory that is read into.
+ * These register memory, and log the remedy if locked memory is short. access: enum
+ * ibv_access_flags; iWARP needs IBV_ACCESS_REMOTE_WRITE for memory that is read into.
  */
-int ripc__rdma_register(struct ripc__rdma_device *device, struct ibv_pd *pd,
-		const struct iovec *mem, int access, struct ibv_mr **mr);
+
+/* A set of buffers, which a forked child does not get; closes it on failure. */
+int ripc__rdma_register_buffers(struct ripc__rdma_device *device, struct ibv_pd *pd,
+		struct ripc__buffers *buffers, int access, struct ibv_mr **mr);
 /* *region: a struct ripc__rdma_region. */
 int ripc__rdma_region_open(struct ripc__rdma_space *space, const struct iovec *mem, int access,
 		void **region);
@@ -224,6 +227,14 @@ void ripc__rdma_flow_fail(struct ripc__rdma_flow *flow);
 void ripc__rdma_flow_refuse(struct ripc__rdma_flow *flow, int status);
 /* The queue pair is destroyed: posted reads that were not completed end. Ready for another one. */
 void ripc__rdma_flow_stop(struct ripc__rdma_flow *flow, int status);
+/* Reads that may be posted to one queue pair at once, if its ends take a and b. */
+static inline uint8_t ripc__rdma_reads_at_once(int a, int b)
+{
+	int less = a < b ? a : b;
+
+	return (uint8_t)(less < (int)RIPC__RDMA_READS_OF_QP ? less : (int)RIPC__RDMA_READS_OF_QP);
+}
+
 static inline bool ripc__rdma_flow_is_idle(const struct ripc__rdma_flow *flow)
 {
 	return flow->n_posted == 0 && list_empty(&flow->waiting);

@@ -340,15 +340,6 @@ static void build_done(struct ripc__rdma_job *job)
 
 /* ---- the beginning ----------------------------------------------------------------------- */
 
-static uint8_t reads_at_once(const struct ripc__rdma_device *rdma)
-{
-	int most = rdma->attr.max_qp_init_rd_atom;
-
-	if (rdma->attr.max_qp_rd_atom < most)
-		most = rdma->attr.max_qp_rd_atom;
-	return (uint8_t)(most < (int)RIPC__RDMA_READS_OF_QP ? most : (int)RIPC__RDMA_READS_OF_QP);
-}
-
 static int conn_new(struct rdmacm_link *link, struct rdmacm_conn **conn)
 {
 	struct rdmacm_port *port = link->port;
@@ -362,7 +353,8 @@ static int conn_new(struct rdmacm_link *link, struct rdmacm_conn **conn)
 	error = ripc__rdmacm_sends_open(made);
 	if (error)
 		goto err_free;
-	made->reads = reads_at_once(port->rdma);
+	made->reads = ripc__rdma_reads_at_once(port->rdma->attr.max_qp_init_rd_atom,
+		port->rdma->attr.max_qp_rd_atom);
 	ripc__rdma_space_get(made->space);
 	made->passed = port->n_fences;
 	port->n_conns++;

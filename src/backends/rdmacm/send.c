@@ -23,24 +23,16 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "internal.h"
 #include "util/rare.h"
 
 int ripc__rdmacm_sends_open(struct rdmacm_conn *conn)
 {
-	struct iovec range;
 	int error = ripc__buffers_open(RDMACM_SENDS, RDMACM_BUFFER, &conn->buffers);
 
-	if (error)
-		return error;
-	ripc__buffers_range(conn->buffers, &range);
-	(void)madvise(range.iov_base, range.iov_len, MADV_DONTFORK); /* as rdma/ring.c says */
-	error = ripc__rdma_register(conn->port->rdma, conn->space->pd, &range, 0, &conn->mr);
-	if (error)
-		ripc__buffers_close(conn->buffers);
-	return error;
+	return error ? error : ripc__rdma_register_buffers(conn->port->rdma, conn->space->pd,
+		conn->buffers, 0, &conn->mr);
 }
 
 void ripc__rdmacm_sends_close(struct rdmacm_conn *conn)

@@ -211,13 +211,6 @@ static void client_fail(struct verbs_link *link, int error)
 		destroy(&link->client);
 }
 
-static uint8_t least(int a, int b)
-{
-	int less = a < b ? a : b;
-
-	return (uint8_t)(less < (int)RIPC__RDMA_READS_OF_QP ? less : (int)RIPC__RDMA_READS_OF_QP);
-}
-
 static void client_ask(struct verbs_link *link, uint64_t now_us)
 {
 	struct verbs_pair *pair = &link->client;
@@ -261,7 +254,8 @@ static void client_want(struct verbs_link *link)
 	pair->nonce = ripc__rdma_nonce(port->secret, &port->counter);
 	pair->psn = (uint32_t)ripc__rdma_nonce(port->secret, &port->counter) & NUMBER_MASK;
 	pair->mtu = port->self.mtu;
-	pair->reads = least(port->rdma->attr.max_qp_init_rd_atom, RIPC__RDMA_READS_OF_QP);
+	pair->reads = ripc__rdma_reads_at_once(port->rdma->attr.max_qp_init_rd_atom,
+		RIPC__RDMA_READS_OF_QP);
 	pair->until_us = now_us + GIVE_UP_US;
 	pair->wait_us = ASK_US;
 	ripc__verbs_pair_build(pair, client_built);
@@ -322,7 +316,7 @@ static void client_heard(struct verbs_link *link, const struct verbs_setup *setu
 		pair->proof = setup->proof;
 		pair->remote_qpn = setup->qpn;
 		pair->mtu = setup->mtu < pair->mtu ? setup->mtu : pair->mtu;
-		pair->reads = least(setup->reads, pair->reads);
+		pair->reads = ripc__rdma_reads_at_once(setup->reads, pair->reads);
 		ripc__verbs_pair_connect(pair, client_connected);
 	}
 }
@@ -370,7 +364,7 @@ static void server_accept(struct verbs_link *link, const struct verbs_setup *set
 	pair->remote_qpn = setup->qpn;
 	pair->psn = setup->psn;
 	pair->mtu = setup->mtu < port->self.mtu ? setup->mtu : port->self.mtu;
-	pair->reads = least(setup->reads, port->rdma->attr.max_qp_rd_atom);
+	pair->reads = ripc__rdma_reads_at_once(setup->reads, port->rdma->attr.max_qp_rd_atom);
 	ripc__verbs_pair_build(pair, server_built);
 }
 

@@ -14,7 +14,6 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -39,28 +38,21 @@ static void prepare(struct verbs_sends *sends)
 int ripc__verbs_sends_open(struct verbs_port *port)
 {
 	struct verbs_sends *sends = &port->sends;
-	struct iovec range;
 	int error = ripc__buffers_open(VERBS_SENDS, port->mtu_bytes, &sends->buffers);
 
+	if (!error)
+		error = ripc__rdma_register_buffers(port->rdma, port->rdma->pd, sends->buffers, 0,
+			&sends->mr);
 	if (error)
 		return error;
-	ripc__buffers_range(sends->buffers, &range);
-	(void)madvise(range.iov_base, range.iov_len, MADV_DONTFORK); /* as rdma/ring.c says */
-	error = ripc__rdma_register(port->rdma, port->rdma->pd, &range, 0, &sends->mr);
-	if (error)
-		goto err_buffers;
 	sends->cq = ibv_create_cq(port->rdma->context, VERBS_SENDS, NULL, NULL, 0);
 	if (!sends->cq) {
-		error = -ENOMEM;
-		goto err_deregister;
+		ibv_dereg_mr(sends->mr);
+		ripc__buffers_close(sends->buffers);
+		return -ENOMEM;
 	}
 	prepare(sends);
 	return 0;
-err_deregister:
-	ibv_dereg_mr(sends->mr);
-err_buffers:
-	ripc__buffers_close(sends->buffers);
-	return error;
 }
 
 void ripc__verbs_sends_close(struct verbs_port *port)
