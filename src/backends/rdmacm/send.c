@@ -214,15 +214,6 @@ bool ripc__rdmacm_say(struct rdmacm_conn *conn, enum rdmacm_message type)
 
 /* ---- datagrams --------------------------------------------------------------------------- */
 
-static void copy(uint8_t *to, const struct ripc__tx *tx)
-{
-	for (uint32_t i = 0; i < tx->n_iov; i++) {
-		if (tx->iov[i].iov_len)
-			memcpy(to, tx->iov[i].iov_base, tx->iov[i].iov_len);
-		to += tx->iov[i].iov_len;
-	}
-}
-
 int ripc__rdmacm_send_by(struct rdmacm_conn *conn, const struct ripc__tx *tx, uint32_t n)
 {
 	uint32_t most = ripc__rdmacm_credit(conn, RDMACM_RESERVE);
@@ -233,7 +224,7 @@ int ripc__rdmacm_send_by(struct rdmacm_conn *conn, const struct ripc__tx *tx, ui
 	if (n == 0)
 		return 0;
 	for (uint32_t i = 0; i < n && tx[i].len <= RDMACM_BUFFER - RDMACM_PREAMBLE; i++) {
-		copy(next_bytes(conn, list) + RDMACM_PREAMBLE, &tx[i]);
+		ripc__tx_copy(next_bytes(conn, list) + RDMACM_PREAMBLE, &tx[i]);
 		add(conn, list, RDMACM_DATAGRAM, tx[i].len);
 	}
 	conn->used = ++conn->port->uses;

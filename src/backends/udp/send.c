@@ -81,16 +81,12 @@ static int transmit_small(struct udp_port *port, const struct udp_peer *peer,
 	uint8_t data[COPY_MAX];
 	struct sockaddr_in6 to;
 	socklen_t to_len = ripc__udp_sockaddr(&peer->to, port->family, &to);
-	size_t len = 0;
 	int rc, tries = 0;
 
-	for (uint32_t i = 0; i < tx->n_iov; i++) {
-		memcpy(data + len, tx->iov[i].iov_base, tx->iov[i].iov_len);
-		len += tx->iov[i].iov_len;
-	}
+	ripc__tx_copy(data, tx);
 	do
-		rc = sendto(port->fd, data, len, MSG_DONTWAIT, (struct sockaddr *)&to, to_len) < 0 ?
-			-errno : 0;
+		rc = sendto(port->fd, data, tx->len, MSG_DONTWAIT, (struct sockaddr *)&to,
+			to_len) < 0 ? -errno : 0;
 	while (rc && tries++ < TRIES && ripc__udp_is_late(port, rc));
 	return rc;
 }

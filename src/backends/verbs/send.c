@@ -174,15 +174,6 @@ static int post_to(struct verbs_path *path, const struct list_of_sends *list)
 	return posted;
 }
 
-static void copy(uint8_t *to, const struct ripc__tx *tx)
-{
-	for (uint32_t i = 0; i < tx->n_iov; i++) {
-		if (tx->iov[i].iov_len)
-			memcpy(to, tx->iov[i].iov_base, tx->iov[i].iov_len);
-		to += tx->iov[i].iov_len;
-	}
-}
-
 static void address(struct ibv_send_wr *wr, const struct verbs_path *path, uint32_t qpn,
 		uint32_t qkey)
 {
@@ -211,7 +202,7 @@ static RIPC__RARE int park(struct verbs_port *port, const struct verbs_peer *pee
 	parked->qpn = peer->qpn;
 	parked->qkey = peer->qkey;
 	parked->len = tx->len;
-	copy(parked->bytes, tx);
+	ripc__tx_copy(parked->bytes, tx);
 	list_append(&peer->path->parked, &parked->node);
 	port->n_parked++;
 	return 1;
@@ -267,7 +258,7 @@ int ripc__verbs_send(void *state, void *peer_state, const struct ripc__tx *tx, u
 		if (tx[list.n].len > mtu)
 			break;
 		ripc__verbs_preamble_encode(false, port->self.mtu, port->self.qkey, bytes);
-		copy(bytes + VERBS_PREAMBLE, &tx[list.n]);
+		ripc__tx_copy(bytes + VERBS_PREAMBLE, &tx[list.n]);
 		add(port, &list, bytes, VERBS_PREAMBLE + tx[list.n].len);
 		address(&port->sends.wr[list.n - 1], peer->path, peer->qpn, peer->qkey);
 	}
