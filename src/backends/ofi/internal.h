@@ -379,7 +379,6 @@ void ripc__ofi_receives_close(struct ofi_port *port);
 /* Lets libfabric work, and handles completions, as far as there is room. */
 void ripc__ofi_progress(struct ofi_port *port);
 int ripc__ofi_poll(void *port, struct ripc__event *events, uint32_t n, bool all);
-void ripc__ofi_release(void *port, void *handle);
 int ripc__ofi_wait_open(struct ofi_port *port);
 void ripc__ofi_wait_close(struct ofi_port *port);
 int ripc__ofi_wait_arm(void *port);

@@ -14,6 +14,7 @@
 
 #include "backends/options.h"
 #include "ripc/ripc.h"
+#include "util/buffers.h"
 #include "util/system/cancel.h"
 
 #define READ_MAX (1u << 30)
@@ -263,7 +264,7 @@ const struct ripc__backend ripc__ofi_backend = {
 	.datagrams = {
 		.send = ripc__ofi_send,
 		.poll = ripc__ofi_poll,
-		.release = ripc__ofi_release,
+		.release = ripc__buffer_release,
 	},
 	.mem = {
 		.reg = ripc__ofi_mem_reg,

@@ -85,12 +85,6 @@ void ripc__ofi_receives_close(struct ofi_port *port)
 	free(port->handed);
 }
 
-void ripc__ofi_release(void *port, void *handle)
-{
-	(void)port; /* may be closed already */
-	ripc__buffer_put(handle, 1);
-}
-
 /* ---- completions ------------------------------------------------------------------------- */
 
 static bool is_receive(const struct ofi_port *port, const void *context)

@@ -12,8 +12,7 @@
  *              that are being opened
  *   worker.c   helper threads
  *
- * Threads: the thread that has the context's lock calls all functions but
- * ripc__rdma_ring_release() and those that jobs run.
+ * Threads: the thread that has the context's lock calls all functions but those that jobs run.
  */
 #ifndef RIPC_RDMA_H
 #define RIPC_RDMA_H
@@ -298,8 +297,6 @@ const uint8_t *ripc__rdma_ring_bytes(const struct ripc__rdma_ring *ring, uint64_
 void ripc__rdma_ring_keep(struct ripc__rdma_ring *ring, uint64_t wr_id);
 /* Takes back released buffers and posts them, if there is a batch. */
 void ripc__rdma_ring_refill(struct ripc__rdma_ring *ring);
-/* As ripc__backend.release. */
-void ripc__rdma_ring_release(void *port, void *handle);
 
 /* ---- common.c: the clock ----------------------------------------------------------------- */
 

@@ -155,9 +155,3 @@ void ripc__rdma_ring_refill(struct ripc__rdma_ring *ring)
 	while (ring->n_idle >= ring->batch && post_batch(ring))
 		; /* a failed batch is tried again next time */
 }
-
-void ripc__rdma_ring_release(void *port, void *handle)
-{
-	(void)port; /* may be closed already */
-	ripc__buffer_put(handle, 1);
-}

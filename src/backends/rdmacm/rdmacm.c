@@ -514,7 +514,7 @@ const struct ripc__backend ripc__rdmacm_backend = {
 	.datagrams = {
 		.send = ripc__rdmacm_send,
 		.poll = ripc__rdmacm_poll,
-		.release = ripc__rdma_ring_release, /* of either kind of buffer */
+		.release = ripc__buffer_release, /* of either kind of buffer */
 	},
 	.mem = {
 		.reg = ripc__rdmacm_mem_reg,

@@ -621,7 +621,6 @@ void ripc__shm_import_detach(struct shm_port *port, struct shm_import *import);
 
 /* port.c */
 int ripc__shm_poll(void *port, struct ripc__event *events, uint32_t n, bool all);
-void ripc__shm_release(void *port, void *handle);
 
 /* wait.c */
 int ripc__shm_wait_arm(void *port);

@@ -377,9 +377,3 @@ int ripc__shm_poll(void *state, struct ripc__event *events, uint32_t n, bool all
 		ripc__shm_rearm(port);
 	return (int)filled;
 }
-
-void ripc__shm_release(void *port, void *handle)
-{
-	(void)port; /* may be closed already */
-	ripc__buffer_put(handle, 1);
-}

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "ripc/ripc.h"
+#include "util/buffers.h"
 #include "util/system/remedy.h"
 
 #define RINGS_PART 16u /* rings take at most this part of all memory */
@@ -146,7 +147,7 @@ const struct ripc__backend ripc__shm_backend = {
 	.datagrams = {
 		.send = ripc__shm_send,
 		.poll = ripc__shm_poll,
-		.release = ripc__shm_release,
+		.release = ripc__buffer_release,
 	},
 	.mem = {
 		.open = ripc__shm_mem_open,

@@ -357,12 +357,6 @@ int ripc__udp_poll(void *state, struct ripc__event *events, uint32_t n, bool all
 	return (int)filled;
 }
 
-void ripc__udp_release(void *port, void *handle)
-{
-	(void)port; /* may be closed already */
-	ripc__buffer_put(handle, 1);
-}
-
 int ripc__udp_wait_arm(void *state)
 {
 	const struct udp_port *port = state;

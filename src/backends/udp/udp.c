@@ -324,7 +324,7 @@ const struct ripc__backend ripc__udp_backend = {
 	.datagrams = {
 		.send = ripc__udp_send,
 		.poll = ripc__udp_poll,
-		.release = ripc__udp_release,
+		.release = ripc__buffer_release,
 	},
 	.many = {
 		.open = ripc__udp_many_open,

@@ -160,7 +160,6 @@ bool ripc__udp_is_late(struct udp_port *port, int error);
 void ripc__udp_map_v4(struct in6_addr *ip, const struct in_addr *v4);
 /* Converts a name from the kernel to IPv6. */
 int ripc__udp_poll(void *port, struct ripc__event *events, uint32_t n, bool all);
-void ripc__udp_release(void *port, void *handle);
 int ripc__udp_wait_arm(void *port);
 void ripc__udp_wait(void *port);
 /* Drops the datagrams of an arrival that were not returned yet. */

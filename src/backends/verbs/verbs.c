@@ -240,7 +240,7 @@ const struct ripc__backend ripc__verbs_backend = {
 	.datagrams = {
 		.send = ripc__verbs_send,
 		.poll = ripc__verbs_poll,
-		.release = ripc__rdma_ring_release,
+		.release = ripc__buffer_release,
 	},
 	.many = {
 		.open = ripc__verbs_many_open,
