@@ -513,10 +513,6 @@ int ripc__shm_admission_read(const struct ripc__host *host, struct shm_admission
 /* May the process at the other end of the socket, who, share memory with ours? */
 bool ripc__shm_admits(const struct shm_admission *admission, int fd, const struct ucred *who);
 
-/* port.c */
-int ripc__shm_port_open(struct shm_port *port);
-void ripc__shm_port_close(struct shm_port *port);
-
 /* out.c */
 int ripc__shm_peer_open(void *port, void *peer, const struct ripc__addr *addr);
 void ripc__shm_peer_close(void *port, void *peer);
@@ -618,9 +614,6 @@ void ripc__shm_imports_end(struct shm_port *port, struct shm_in *in);
 void ripc__shm_import_put(struct shm_port *port, struct shm_import *import);
 /* The link over which the memory came ends. */
 void ripc__shm_import_detach(struct shm_port *port, struct shm_import *import);
-
-/* port.c */
-int ripc__shm_poll(void *port, struct ripc__event *events, uint32_t n, bool all);
 
 /* wait.c */
 int ripc__shm_wait_arm(void *port);
