@@ -99,11 +99,6 @@ static int transmit_one(struct udp_port *port, const struct udp_peer *peer,
 	return transmit(port, peer, tx->iov, tx->n_iov, 0);
 }
 
-static bool is_full(int rc)
-{
-	return rc == -EAGAIN || rc == -EWOULDBLOCK || rc == -ENOBUFS || rc == -ENOMEM;
-}
-
 /*
  * For a route over IPv4 that claims to take less than every route must: lets the kernel cut this
  * datagram into fragments. Fragments make short messages work on odd links, and a forged "too
@@ -134,7 +129,7 @@ static int send_one(struct udp_port *port, struct udp_peer *peer, const struct r
 		rc = send_fragmented(port, peer, tx);
 	else if (rc == -EMSGSIZE)
 		ripc__udp_peer_shrink(peer, tx->len);
-	if (is_full(rc))
+	if (udp_is_full(rc))
 		return 0;
 	return rc ? rc : 1;
 }
@@ -196,7 +191,7 @@ static int send_run(struct udp_port *port, struct udp_peer *peer, const struct r
 	rc = transmit(port, peer, iov, n_iov, (uint16_t)tx[0].len);
 	if (!rc)
 		return (int)n;
-	if (is_full(rc))
+	if (udp_is_full(rc))
 		return 0;
 	rc = send_each(port, peer, tx, n);
 	/* Offload is the cause if they can be sent without it and nothing else has changed. */

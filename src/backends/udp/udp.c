@@ -403,18 +403,13 @@ socklen_t ripc__udp_sockaddr(const struct sockaddr_in6 *at, int family, struct s
 /* Reads the source address that the kernel has chosen for a connected socket. */
 static int read_source(int fd, struct in6_addr *source)
 {
-	struct sockaddr_in6 name;
-	const struct sockaddr_in *in = (const struct sockaddr_in *)&name;
+	struct sockaddr_in6 name, at;
 	socklen_t len = sizeof(name);
 
 	if (getsockname(fd, (struct sockaddr *)&name, &len))
 		return -errno;
-	*source = name.sin6_addr;
-	if (name.sin6_family == AF_INET) {
-		memset(source, 0, sizeof(*source));
-		memset(&source->s6_addr[10], 0xff, 2);
-		memcpy(&source->s6_addr[12], &in->sin_addr, sizeof(in->sin_addr));
-	}
+	ripc__udp_read_name(&name, &at);
+	*source = at.sin6_addr;
 	return 0;
 }
 

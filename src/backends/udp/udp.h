@@ -6,6 +6,7 @@
 #ifndef RIPC_UDP_H
 #define RIPC_UDP_H
 
+#include <errno.h>
 #include <netinet/in.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -113,6 +114,12 @@ struct udp_peer {
 	bool no_gso;           /* offload has failed on this route */
 };
 
+/* Has the kernel no room for a datagram now? */
+static inline bool udp_is_full(int error)
+{
+	return error == -EAGAIN || error == -EWOULDBLOCK || error == -ENOBUFS || error == -ENOMEM;
+}
+
 /* udp.c */
 /* Requests a receive buffer. Returns the granted bytes, as the kernel counts them. */
 uint32_t ripc__udp_grow_receive_buffer(int fd, uint32_t len);
@@ -145,6 +152,7 @@ int ripc__udp_many_fd(void *port);
 bool ripc__udp_is_late(struct udp_port *port, int error);
 void ripc__udp_map_v4(struct in6_addr *ip, const struct in_addr *v4);
 /* Converts a name from the kernel to IPv6. */
+void ripc__udp_read_name(const struct sockaddr_in6 *name, struct sockaddr_in6 *at);
 int ripc__udp_poll(void *port, struct ripc__event *events, uint32_t n, bool all);
 int ripc__udp_wait_arm(void *port);
 void ripc__udp_wait(void *port);
