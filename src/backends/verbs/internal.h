@@ -327,26 +327,9 @@ void ripc__verbs_links_run(struct verbs_port *port, uint64_t now_us);
 /* The memory of this space could not be deregistered: all links that can reach it are stopped. */
 void ripc__verbs_links_stop(struct verbs_port *port, const struct ripc__rdma_space *space);
 
-/* ---- route ------------------------------------------------------------------------------- */
-
-/* Partners as core knows them. */
-
-int ripc__verbs_port_addr(void *port, uint8_t blob[RIPC_ADDR_MAX]);
-int ripc__verbs_addr_choose(void *port, const uint8_t *blob, size_t len, const uint8_t host[16],
-		struct ripc__addr *addr);
-int ripc__verbs_peer_open(void *port, void *peer, const struct ripc__addr *addr);
-void ripc__verbs_peer_close(void *port, void *peer);
-void ripc__verbs_where(void *port, const void *peer, struct ripc__where *where);
-bool ripc__verbs_peer_matches(void *port, const void *peer, const struct ripc__addr *from);
 /* The address of the partner that core keeps. */
 void ripc__verbs_peer_where(const struct verbs_port *port, const struct verbs_peer *peer,
 		struct verbs_addr *addr);
-int ripc__verbs_mem_reg(void *port, void *peer, void *mem, size_t len, bool source, void **region);
-int ripc__verbs_mem_open(void *port, void *peer, void *mem, size_t len, bool writable,
-		struct ripc__key *key);
-int ripc__verbs_mem_close(void *port, const struct ripc__key *key, enum ripc__closing how,
-		uint64_t cookie);
-int ripc__verbs_move(void *port, void *peer, const struct ripc__move *move);
 
 /* ---- send -------------------------------------------------------------------------------- */
 

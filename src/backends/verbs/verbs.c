@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The verbs backend, InfiniBand and RoCE: its table, its options, its device and its port.
+ * The verbs backend, InfiniBand and RoCE: its table, its options, its device, its port, and routes.
  *
  * The network checks bytes from end to end (the invariant CRC, IBA 7.8), hence core adds no
  * checksum of its own.
@@ -14,7 +14,9 @@
 
 #include "backends/options.h"
 #include "ripc/ripc.h"
+#include "util/bytes.h"
 #include "util/options.h"
+#include "util/system/cancel.h"
 
 #define QKEY_MASK       0x7fffffffu
 #define RXE_VENDOR      0xffffffu /* of linux/drivers/infiniband/sw/rxe/rxe_param.h */
@@ -213,6 +215,179 @@ static void close_all(void *state)
 	ripc__rdma_device_close(port->rdma);
 }
 
+/* ---- routes ------------------------------------------------------------------------------ */
+
+/*
+ * Partners as core knows them. A route is a path that several routes share, and a number at its
+ * end; memory is lent and read by a link (link.c).
+ */
+
+static int port_addr(void *state, uint8_t blob[RIPC_ADDR_MAX])
+{
+	const struct verbs_port *port = state;
+
+	if (port->rdma->is_lost)
+		return -ENETDOWN;
+	if (port->rdma->lacks_address)
+		return -EADDRNOTAVAIL;
+	ripc__verbs_addr_encode(&port->self, blob);
+	return VERBS_ADDR_LEN;
+}
+
+/* Different kinds of GIDs belong to networks that are not joined. */
+static bool can_reach(const struct verbs_addr *self, const struct verbs_addr *other)
+{
+	return self->kind == other->kind && (self->kind != RIPC__RDMA_ROCE_V2 ||
+		ripc__verbs_is_v4(self->gid) == ripc__verbs_is_v4(other->gid));
+}
+
+static int addr_choose(void *state, const uint8_t *blob, size_t len, const uint8_t host[16],
+		struct ripc__addr *addr)
+{
+	const struct verbs_port *port = state;
+	struct verbs_addr own;
+	int error = ripc__verbs_addr_decode(blob, len, &own);
+
+	(void)host; /* GIDs are addresses */
+	if (error)
+		return error;
+	if (!can_reach(&port->self, &own))
+		return -EHOSTUNREACH;
+	ripc__verbs_addr_fill(&own, &port->self, addr);
+	return 0;
+}
+
+static int peer_open(void *state, void *peer_state, const struct ripc__addr *addr)
+{
+	struct verbs_port *port = state;
+	struct verbs_peer *peer = peer_state;
+	struct ripc__rdma_opening *opening = NULL;
+	struct verbs_path *path;
+	struct verbs_addr own;
+	int error = ripc__verbs_addr_decode(addr->blob, addr->len, &own);
+
+	if (!error)
+		error = ripc__verbs_path_get(port, &own, &path);
+	if (error && error != -EINPROGRESS)
+		return error;
+	if (error == -EINPROGRESS) {
+		opening = ripc__rdma_opening_new(&port->opening, peer_state, addr);
+		if (!opening) {
+			ripc__verbs_path_put(path);
+			return -ENOMEM;
+		}
+		list_append(&path->waiting, &opening->node);
+	}
+	*peer = (struct verbs_peer){.path = path, .qpn = own.qpn, .qkey = own.qkey,
+		.mtu = own.mtu < port->self.mtu ? own.mtu : port->self.mtu,
+		.opening = opening ? opening->number : 0};
+	return error;
+}
+
+static void peer_close(void *state, void *peer_state)
+{
+	struct verbs_port *port = state;
+	struct verbs_peer *peer = peer_state;
+
+	if (peer->opening) {
+		ripc__rdma_opening_forget(&peer->path->waiting, peer->opening);
+		ripc__rdma_opening_forget(&port->opened, peer->opening);
+	}
+	ripc__verbs_path_put(peer->path);
+	peer->path = NULL;
+}
+
+void ripc__verbs_peer_where(const struct verbs_port *port, const struct verbs_peer *peer,
+		struct verbs_addr *addr)
+{
+	*addr = (struct verbs_addr){.qpn = peer->qpn, .qkey = peer->qkey,
+		.lid = peer->path->attr.dlid, .kind = port->self.kind, .mtu = peer->mtu};
+	memcpy(addr->gid, &peer->path->attr.grh.dgid, sizeof(addr->gid));
+}
+
+static void where(void *port, const void *peer, struct ripc__where *where)
+{
+	struct verbs_addr own;
+
+	ripc__verbs_peer_where(port, peer, &own);
+	ripc__verbs_addr_fill(&own, &((const struct verbs_port *)port)->self, &where->addr);
+	where->reader = 0;
+}
+
+/* The MTU may differ: a route has the lesser of both. */
+static bool peer_matches(void *state, const void *peer_state, const struct ripc__addr *from)
+{
+	const struct verbs_peer *peer = peer_state;
+	const uint8_t *blob = from->blob;
+
+	(void)state;
+	return from->len == VERBS_ADDR_LEN && get32(blob + 8) == peer->qpn &&
+		get32(blob + 12) == peer->qkey && get16(blob + 4) == peer->path->attr.dlid &&
+		memcmp(blob + 16, &peer->path->attr.grh.dgid, 16) == 0;
+}
+
+/* ---- memory, reads and writes ------------------------------------------------------------- */
+
+static int link_of_peer(struct verbs_port *port, const struct verbs_peer *peer,
+		struct verbs_link **link)
+{
+	struct verbs_addr remote;
+
+	ripc__verbs_peer_where(port, peer, &remote);
+	return ripc__verbs_link_get(port, &remote, link);
+}
+
+static int mem_reg(void *state, void *peer, void *mem, size_t len, bool source, void **region)
+{
+	RIPC__HOLD_CANCEL;
+	struct iovec range = {.iov_base = mem, .iov_len = len};
+	struct verbs_link *link;
+	int error = link_of_peer(state, peer, &link);
+
+	return error ? error : ripc__rdma_region_open(link->space, &range,
+		source ? 0 : IBV_ACCESS_LOCAL_WRITE, region);
+}
+
+static int mem_open(void *state, void *peer, void *mem, size_t len, bool writable,
+		struct ripc__key *key)
+{
+	RIPC__HOLD_CANCEL;
+	struct iovec range = {.iov_base = mem, .iov_len = len};
+	struct verbs_link *link;
+	int error = link_of_peer(state, peer, &link);
+
+	return error ? error : ripc__rdma_key_open(link->space, &range, writable, key);
+}
+
+/* No event follows, however the key is closed: the device is done with the memory. */
+static int mem_close(void *state, const struct ripc__key *key, enum ripc__closing how,
+		uint64_t cookie)
+{
+	RIPC__HOLD_CANCEL;
+	struct verbs_port *port = state;
+	const struct ripc__rdma_space *space = ripc__rdma_key_space(port->rdma, key);
+	int error = ripc__rdma_key_close(port->rdma, key);
+
+	(void)how;
+	(void)cookie;
+	if (error == -EIO)
+		ripc__verbs_links_stop(port, space);
+	return error == -EIO ? 0 : error;
+}
+
+static int move(void *state, void *peer, const struct ripc__move *move)
+{
+	RIPC__HOLD_CANCEL;
+	struct verbs_link *link;
+	int error = link_of_peer(state, peer, &link);
+
+	if (!error)
+		error = ripc__rdma_move(&link->flow, move);
+	if (!error)
+		ripc__verbs_link_taken(link);
+	return error;
+}
+
 const struct ripc__backend ripc__verbs_backend = {
 	.name = "verbs",
 	.id = 4,
@@ -223,19 +398,19 @@ const struct ripc__backend ripc__verbs_backend = {
 		.probe = probe,
 		.open = open_all,
 		.close = close_all,
-		.address = ripc__verbs_port_addr,
+		.address = port_addr,
 		.arm = ripc__verbs_wait_arm,
 		.wait = ripc__verbs_wait,
 		.wake = ripc__verbs_wake,
 	},
 	.route = {
-		.choose = ripc__verbs_addr_choose,
+		.choose = addr_choose,
 		.text = ripc__verbs_addr_text,
-		.open = ripc__verbs_peer_open,
-		.close = ripc__verbs_peer_close,
-		.where = ripc__verbs_where,
+		.open = peer_open,
+		.close = peer_close,
+		.where = where,
 		.mtu = ripc__verbs_peer_mtu,
-		.matches = ripc__verbs_peer_matches,
+		.matches = peer_matches,
 	},
 	.datagrams = {
 		.send = ripc__verbs_send,
@@ -248,10 +423,10 @@ const struct ripc__backend ripc__verbs_backend = {
 		.ignore = ripc__verbs_many_ignore,
 	},
 	.mem = {
-		.reg = ripc__verbs_mem_reg,
+		.reg = mem_reg,
 		.dereg = ripc__rdma_mem_dereg,
-		.open = ripc__verbs_mem_open,
-		.close = ripc__verbs_mem_close,
+		.open = mem_open,
+		.close = mem_close,
 	},
-	.remote = {.move = ripc__verbs_move},
+	.remote = {.move = move},
 };
