@@ -352,13 +352,7 @@ int ripc__rdmacm_key_open(struct rdmacm_port *port, struct ripc__rdma_space *spa
 int ripc__rdmacm_mem_close(void *port, const struct ripc__key *key, enum ripc__closing how,
 		uint64_t cookie);
 
-/* ---- request ----------------------------------------------------------------------------- */
-
-/* Requests for a connection. */
-
 /* ---- events ------------------------------------------------------------------------------ */
-
-/* Events of connections. */
 
 /* Handles events of the channel, late ones too. False: some remain. */
 bool ripc__rdmacm_events(struct rdmacm_port *port);
@@ -379,20 +373,6 @@ struct rdmacm_peer {
 		struct udp_peer udp; /* if datagrams are sent over UDP */
 	};
 };
-
-int ripc__rdmacm_port_addr(void *port, uint8_t blob[RIPC_ADDR_MAX]);
-int ripc__rdmacm_addr_choose(void *port, const uint8_t *blob, size_t len, const uint8_t host[16],
-		struct ripc__addr *addr);
-int ripc__rdmacm_peer_open(void *port, void *peer, const struct ripc__addr *addr);
-void ripc__rdmacm_peer_close(void *port, void *peer);
-void ripc__rdmacm_where(void *port, const void *peer, struct ripc__where *where);
-uint32_t ripc__rdmacm_peer_mtu(void *port, void *peer);
-bool ripc__rdmacm_peer_matches(void *port, const void *peer, const struct ripc__addr *from);
-int ripc__rdmacm_send(void *port, void *peer, const struct ripc__tx *tx, uint32_t n);
-int ripc__rdmacm_mem_reg(void *port, void *peer, void *mem, size_t len, bool source, void **region);
-int ripc__rdmacm_mem_open(void *port, void *peer, void *mem, size_t len, bool writable,
-		struct ripc__key *key);
-int ripc__rdmacm_move(void *port, void *peer, const struct ripc__move *move);
 
 /* ---- datagrams --------------------------------------------------------------------------- */
 
