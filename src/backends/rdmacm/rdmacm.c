@@ -235,6 +235,84 @@ static void close_device(struct rdmacm_device *dev)
 	device_close(dev);
 }
 
+/* ---- datagrams over UDP ------------------------------------------------------------------- */
+
+/*
+ * Datagrams over UDP, by the udp backend, at the number of the port that is listened on: one
+ * address thus serves both kinds. They cost no connection, and have UDP's checksum and losses;
+ * memory is read by a connection, which is made for the first read.
+ */
+
+#define UDP (&ripc__udp_backend)
+
+static int udp_open(struct rdmacm_port *port, struct ripc__attr *attr)
+{
+	int error = ripc__udp_open_at(&port->udp, &port->rdma->host, port->self.ip,
+		port->self.port, attr);
+
+	if (error)
+		return error;
+	/* A write has ended when the network has it, and a datagram over UDP would overtake it. */
+	attr->caps |= RIPC_CAP_READ | RIPC_CAP_REGISTERED | RIPC_CAP_DUBIOUS;
+	attr->read_max = port->rdma->message_max;
+	return 0;
+}
+
+static int udp_peer_open(struct rdmacm_port *port, struct rdmacm_peer *peer,
+		const struct rdmacm_addr *remote)
+{
+	struct udp_addr own = {.at = {.sin6_family = AF_INET6, .sin6_port = htons(remote->port)}};
+	struct ripc__addr addr;
+
+	memcpy(&own.at.sin6_addr, remote->ip, sizeof(remote->ip));
+	ripc__udp_addr_fill(&addr, &own);
+	*peer = (struct rdmacm_peer){0};
+	return UDP->route.open(&port->udp, &peer->udp, &addr);
+}
+
+static int udp_send(struct rdmacm_port *port, struct rdmacm_peer *peer,
+		const struct ripc__tx *tx, uint32_t n)
+{
+	int sent = UDP->datagrams.send(&port->udp, &peer->udp, tx, n);
+
+	/* The address that the socket is bound to is not this host's any more. */
+	if (sent == -EINVAL || sent == -EADDRNOTAVAIL || sent == -ENETUNREACH)
+		return -ECONNRESET;
+	return sent;
+}
+
+static void udp_addr(const struct sockaddr_in6 *at, struct rdmacm_addr *addr)
+{
+	*addr = (struct rdmacm_addr){.port = ntohs(at->sin6_port), .by_udp = true};
+	memcpy(addr->ip, &at->sin6_addr, sizeof(addr->ip));
+}
+
+uint32_t ripc__rdmacm_udp_poll(struct rdmacm_port *port, struct ripc__event *events, uint32_t at,
+		uint32_t n)
+{
+	uint32_t end = at + (uint32_t)UDP->datagrams.poll(&port->udp, events + at, n - at, false);
+
+	for (; at < end; at++) {
+		struct rdmacm_addr addr;
+		struct udp_addr own;
+
+		memcpy(&own, events[at].from->blob, sizeof(own));
+		udp_addr(&own.at, &addr);
+		ripc__rdmacm_addr_fill(&addr, &port->from[at]);
+		events[at].from = &port->from[at];
+	}
+	return end;
+}
+
+static void stats(void *state, struct ripc__net_stats *stats)
+{
+	struct rdmacm_port *port = state;
+
+	*stats = (struct ripc__net_stats){0};
+	if (port->self.by_udp)
+		UDP->net.stats(&port->udp, stats);
+}
+
 /* ---- the port ---------------------------------------------------------------------------- */
 
 static int draw_secret(struct rdmacm_port *port)
@@ -364,7 +442,7 @@ static int open_sockets(struct rdmacm_port *port, struct ripc__attr *attr)
 		error = listen_on(port);
 		if (error || !port->self.by_udp)
 			return error;
-		error = ripc__rdmacm_udp_open(port, attr);
+		error = udp_open(port, attr);
 		if (error)
 			listen_end(port);
 	} while (error == -EADDRINUSE && !port->dev.self.port && --tries > 0);
@@ -374,7 +452,7 @@ static int open_sockets(struct rdmacm_port *port, struct ripc__attr *attr)
 static void close_sockets(struct rdmacm_port *port)
 {
 	if (port->self.by_udp)
-		ripc__rdmacm_udp_close(port);
+		UDP->net.close(&port->udp);
 	listen_end(port);
 }
 
@@ -587,7 +665,7 @@ static int peer_open(void *state, void *peer, const struct ripc__addr *addr)
 
 	if (error)
 		return error;
-	return port->self.by_udp ? ripc__rdmacm_udp_peer_open(port, peer, &remote) :
+	return port->self.by_udp ? udp_peer_open(port, peer, &remote) :
 		open_by_link(port, peer, addr, &remote);
 }
 
@@ -595,7 +673,7 @@ static void remote_of(const struct rdmacm_port *port, const struct rdmacm_peer *
 		struct rdmacm_addr *remote)
 {
 	if (port->self.by_udp)
-		ripc__rdmacm_udp_peer_addr(peer, remote);
+		udp_addr(&peer->udp.to, remote);
 	else
 		*remote = peer->link->remote;
 }
@@ -665,7 +743,7 @@ static int send_datagrams(void *state, void *peer_state, const struct ripc__tx *
 	if (port->rdma->is_lost)
 		return -ECONNRESET;
 	if (port->self.by_udp)
-		return ripc__rdmacm_udp_send(port, peer, tx, n);
+		return udp_send(port, peer, tx, n);
 	conn = ready_conn(link);
 	if (peer->resets != link->resets || (!conn && ripc__rdmacm_link_is_held(link))) {
 		peer->resets = link->resets;
@@ -761,7 +839,7 @@ const struct ripc__backend ripc__rdmacm_backend = {
 		.close = close_all,
 		.address = port_addr,
 		.arm = ripc__rdmacm_wait_arm,
-		.stats = ripc__rdmacm_stats,
+		.stats = stats,
 	},
 	.route = {
 		.choose = addr_choose,
