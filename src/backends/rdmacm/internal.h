@@ -12,9 +12,7 @@
 #include "core/net/backend.h"
 #include "util/system/sleeper.h"
 
-/* ---- addr -------------------------------------------------------------------------------- */
-
-/* Addresses, private data of requests, and preambles of messages: bytes from outside. */
+/* ---- addr.c: bytes from outside ---------------------------------------------------------- */
 
 #define RDMACM_VERSION     1
 #define RDMACM_ADDR_LEN    20
@@ -177,9 +175,7 @@ static inline void ripc__rdmacm_due_at(struct rdmacm_port *port, uint64_t at_us)
 	port->due_us = at_us < port->due_us ? at_us : port->due_us;
 }
 
-/* ---- link -------------------------------------------------------------------------------- */
-
-/* Partners to which there are routes, or with which there is a connection. */
+/* ---- link.c: partners -------------------------------------------------------------------- */
 
 struct rdmacm_link {
 	struct list node;          /* port->links */
@@ -232,9 +228,7 @@ void ripc__rdmacm_room_make(struct rdmacm_port *port, uint64_t now_us);
 void ripc__rdmacm_links_run(struct rdmacm_port *port, uint64_t now_us);
 void ripc__rdmacm_links_close(struct rdmacm_port *port);
 
-/* ---- conn -------------------------------------------------------------------------------- */
-
-/* A connection to a partner, requested or accepted. */
+/* ---- conn.c: connections, requested or accepted ------------------------------------------ */
 
 enum rdmacm_state {
 	RDMACM_RESOLVING,  /* client: the route is resolved */
@@ -320,10 +314,11 @@ void ripc__rdmacm_conn_check(struct rdmacm_conn *conn);
 void ripc__rdmacm_conn_try(struct rdmacm_conn *conn);
 /* Ends all connections, in the caller, after the helper threads have ended. */
 void ripc__rdmacm_conns_close(struct rdmacm_port *port);
+/* Handles events of the channel, late ones too. False: some remain. */
+bool ripc__rdmacm_events(struct rdmacm_port *port);
+void ripc__rdmacm_conns_run(struct rdmacm_port *port, uint64_t now_us);
 
-/* ---- fence ------------------------------------------------------------------------------- */
-
-/* Memory that a connection may still reach. */
+/* ---- fence.c: memory that a connection may still reach ----------------------------------- */
 
 /* wr_id of an echo. */
 #define RDMACM_WR_ECHO (1ull << 61)
@@ -352,15 +347,7 @@ int ripc__rdmacm_key_open(struct rdmacm_port *port, struct ripc__rdma_space *spa
 int ripc__rdmacm_mem_close(void *port, const struct ripc__key *key, enum ripc__closing how,
 		uint64_t cookie);
 
-/* ---- events ------------------------------------------------------------------------------ */
-
-/* Handles events of the channel, late ones too. False: some remain. */
-bool ripc__rdmacm_events(struct rdmacm_port *port);
-void ripc__rdmacm_conns_run(struct rdmacm_port *port, uint64_t now_us);
-
-/* ---- route ------------------------------------------------------------------------------- */
-
-/* Partners as core knows them. */
+/* ---- rdmacm.c: partners as core knows them ----------------------------------------------- */
 
 /* The state that core keeps for a partner. */
 struct rdmacm_peer {
@@ -373,8 +360,6 @@ struct rdmacm_peer {
 		struct udp_peer udp; /* if datagrams are sent over UDP */
 	};
 };
-
-/* ---- datagrams --------------------------------------------------------------------------- */
 
 /* Polls the datagrams over UDP: fills events[at..n); returns where it ended. */
 uint32_t ripc__rdmacm_udp_poll(struct rdmacm_port *port, struct ripc__event *events, uint32_t at,
@@ -407,9 +392,7 @@ int ripc__rdmacm_came(struct rdmacm_conn *conn, const uint8_t *bytes, uint32_t l
 void ripc__rdmacm_window_take(struct rdmacm_conn *conn);
 void ripc__rdmacm_window_give(struct rdmacm_conn *conn);
 
-/* ---- poll -------------------------------------------------------------------------------- */
-
-/* Receiving, the ends of reads, and sleeping. */
+/* ---- poll.c: receiving, the ends of reads, and sleeping ---------------------------------- */
 
 /* Takes completions, which update credit. False: not all, for want of room for datagrams. */
 bool ripc__rdmacm_fill(struct rdmacm_port *port);

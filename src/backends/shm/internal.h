@@ -17,9 +17,7 @@
 
 struct ucred;
 
-/* ---- segment ----------------------------------------------------------------------------- */
-
-/* Memory that is shared by descriptor: made by its owner, checked and mapped by others. */
+/* ---- segment.c: memory that is shared by descriptor -------------------------------------- */
 
 /*
  * Makes len bytes (whole pages) of zeros that have memory behind them and can neither shrink nor

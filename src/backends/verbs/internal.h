@@ -6,9 +6,7 @@
 #include "backends/rdma/rdma.h"
 #include "util/system/sleeper.h"
 
-/* ---- addr -------------------------------------------------------------------------------- */
-
-/* Addresses and messages: bytes from outside. */
+/* ---- addr.c: bytes from outside ---------------------------------------------------------- */
 
 #define VERBS_VERSION     1
 #define VERBS_ADDR_LEN    32
@@ -189,9 +187,7 @@ static inline void ripc__verbs_due_at(struct verbs_port *port, uint64_t at_us)
 	port->due_us = at_us < port->due_us ? at_us : port->due_us;
 }
 
-/* ---- qp ---------------------------------------------------------------------------------- */
-
-/* The datagram queue pair of a port. */
+/* ---- qp.c: the datagram queue pair of a port --------------------------------------------- */
 
 int ripc__verbs_qp_open(struct verbs_port *port);
 /* Takes a queue pair from its first state to sending and receiving. */
@@ -201,9 +197,7 @@ void ripc__verbs_qp_failed(struct verbs_port *port);
 /* The queue pair has failed: revives it, if that can be done now. */
 void ripc__verbs_qp_revive(struct verbs_port *port);
 
-/* ---- pair -------------------------------------------------------------------------------- */
-
-/* A reliable queue pair, at one end of a connection. */
+/* ---- qp.c: reliable queue pairs, each at one end of a connection ------------------------- */
 
 enum verbs_pair_state {
 	VERBS_NONE,
@@ -243,9 +237,7 @@ void ripc__verbs_pair_destroy(struct verbs_pair *pair, void (*done)(struct verbs
 void ripc__verbs_pair_drop(struct verbs_pair *pair);
 void ripc__verbs_pair_break(struct verbs_pair *pair);
 
-/* ---- path -------------------------------------------------------------------------------- */
-
-/* Paths to other hosts, and the state that core keeps for a partner there. */
+/* ---- path.c: other hosts ----------------------------------------------------------------- */
 
 /* The path to a port of another host, for all partners there. */
 struct verbs_path {
@@ -293,9 +285,7 @@ void ripc__verbs_paths_move(struct verbs_port *port);
 /* Resolves an old path again. */
 void ripc__verbs_paths_run(struct verbs_port *port);
 
-/* ---- link -------------------------------------------------------------------------------- */
-
-/* Partners with which memory is shared. */
+/* ---- link.c: partners with which memory is shared ---------------------------------------- */
 
 struct verbs_link {
 	struct list node;     /* port->links: least recently used first */
@@ -331,9 +321,7 @@ void ripc__verbs_links_stop(struct verbs_port *port, const struct ripc__rdma_spa
 void ripc__verbs_peer_where(const struct verbs_port *port, const struct verbs_peer *peer,
 		struct verbs_addr *addr);
 
-/* ---- send -------------------------------------------------------------------------------- */
-
-/* Sending datagrams. */
+/* ---- send.c: datagrams ------------------------------------------------------------------- */
 
 /* An answer to a stranger, until the path is resolved. */
 struct verbs_parked {
@@ -355,9 +343,7 @@ void ripc__verbs_parked_send(struct verbs_path *path);
 /* Best effort: the message is repeated, or its loss is noticed. */
 void ripc__verbs_setup_send(struct verbs_link *link, const struct verbs_setup *setup);
 
-/* ---- many -------------------------------------------------------------------------------- */
-
-/* Multicast. */
+/* ---- send.c: multicast ------------------------------------------------------------------- */
 
 int ripc__verbs_many_open(void *port, void *peer, const void *partner, uint64_t number);
 int ripc__verbs_many_hear(void *port, const void *partner, uint64_t number);
@@ -367,9 +353,7 @@ void ripc__verbs_many_close(struct verbs_port *port);
 void ripc__verbs_many_failed(struct verbs_port *port);
 void ripc__verbs_many_revive(struct verbs_port *port);
 
-/* ---- poll -------------------------------------------------------------------------------- */
-
-/* Receiving, the ends of reads, and sleeping. */
+/* ---- poll.c: receiving, the ends of reads, and sleeping ---------------------------------- */
 
 int ripc__verbs_poll(void *port, struct ripc__event *events, uint32_t n, bool all);
 int ripc__verbs_wait_open(struct verbs_port *port);
