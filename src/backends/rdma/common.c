@@ -186,7 +186,7 @@ void ripc__rdma_openings_end(struct list *waiting, int status, struct list *ende
 			status, ended);
 }
 
-void ripc__rdma_opening_forget(struct list *list, uint32_t number)
+static void forget(struct list *list, uint32_t number)
 {
 	list_for_each_safe(node, list) {
 		struct ripc__rdma_opening *opening = list_entry(node, struct ripc__rdma_opening,
@@ -197,6 +197,14 @@ void ripc__rdma_opening_forget(struct list *list, uint32_t number)
 		list_remove(&opening->node);
 		free(opening);
 	}
+}
+
+void ripc__rdma_opening_forget(struct list *waiting, struct list *ended, uint32_t number)
+{
+	if (!number)
+		return;
+	forget(waiting, number);
+	forget(ended, number);
 }
 
 void ripc__rdma_openings_free(struct list *list)

@@ -44,12 +44,11 @@ int ripc__rdma_nonblocking(int fd)
 
 int ripc__rdma_gid_rank(const struct ibv_gid_entry *entry)
 {
-	static const uint8_t mapped[12] = {[10] = 0xff, 0xff};
 	const uint8_t *raw = entry->gid.raw;
 
 	if (entry->gid_type != IBV_GID_TYPE_ROCE_V2)
 		return 1;
-	if (memcmp(raw, mapped, sizeof(mapped)) == 0)
+	if (ripc__rdma_is_v4(raw))
 		return 4;
 	return raw[0] == 0xfe && (raw[1] & 0xc0) == 0x80 ? 2 : 3;
 }

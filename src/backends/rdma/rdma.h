@@ -22,6 +22,7 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "core/net/backend.h"
 #include "util/buffers.h"
@@ -90,6 +91,14 @@ bool ripc__rdma_device_events(struct ripc__rdma_device *device);
 int ripc__rdma_nonblocking(int fd);
 /* How likely others reach a GID of an Ethernet port; the highest is taken. */
 int ripc__rdma_gid_rank(const struct ibv_gid_entry *entry);
+
+/* Is it an IPv4 address, as IPv6 writes it? */
+static inline bool ripc__rdma_is_v4(const uint8_t ip[16])
+{
+	static const uint8_t mapped[12] = {[10] = 0xff, 0xff};
+
+	return memcmp(ip, mapped, sizeof(mapped)) == 0;
+}
 
 /* ---- common.c: the completion queue ------------------------------------------------------- */
 
@@ -320,8 +329,8 @@ struct ripc__rdma_opening *ripc__rdma_opening_new(uint32_t *last, void *peer,
 /* One opening, or all waiting ones, have ended: they are polled with this status. */
 void ripc__rdma_opening_end(struct ripc__rdma_opening *opening, int status, struct list *ended);
 void ripc__rdma_openings_end(struct list *waiting, int status, struct list *ended);
-/* The route is closed: core gets no report of its opening any more. */
-void ripc__rdma_opening_forget(struct list *list, uint32_t number);
+/* The route is closed: core gets no report of its opening any more. number 0: it had none. */
+void ripc__rdma_opening_forget(struct list *waiting, struct list *ended, uint32_t number);
 void ripc__rdma_openings_free(struct list *list);
 /* Fills events[at..n), with their addresses in from; returns where it ended. */
 uint32_t ripc__rdma_openings_take(struct list *ended, struct ripc__addr *from,

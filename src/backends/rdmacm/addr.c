@@ -23,17 +23,12 @@ static const uint8_t mapped[12] = {[10] = 0xff, 0xff};
 
 /* ---- addresses --------------------------------------------------------------------------- */
 
-bool ripc__rdmacm_is_v4(const uint8_t ip[16])
-{
-	return memcmp(ip, mapped, sizeof(mapped)) == 0;
-}
-
 /* Can it be the address of one host, without naming an interface? */
 static bool is_host(const uint8_t ip[16])
 {
 	static const uint8_t zeros[16];
 
-	if (ripc__rdmacm_is_v4(ip))
+	if (ripc__rdma_is_v4(ip))
 		return ip[12] != 0 && ip[12] < 224;
 	return memcmp(ip, zeros, sizeof(zeros)) != 0 && ip[0] != 0xff &&
 		!(ip[0] == 0xfe && (ip[1] & 0xc0) == 0x80);
@@ -88,7 +83,7 @@ void ripc__rdmacm_addr_text(const struct ripc__addr *addr, char text[64])
 		snprintf(text, 64, "?");
 		return;
 	}
-	v4 = ripc__rdmacm_is_v4(own.ip);
+	v4 = ripc__rdma_is_v4(own.ip);
 	inet_ntop(v4 ? AF_INET : AF_INET6, own.ip + (v4 ? 12 : 0), ip, sizeof(ip));
 	snprintf(text, 64, v4 ? "%s:%u" : "[%s]:%u", ip, own.port);
 }
@@ -99,7 +94,7 @@ void ripc__rdmacm_to_socket(const struct rdmacm_addr *addr, struct sockaddr_stor
 	struct sockaddr_in *four = (struct sockaddr_in *)name;
 
 	memset(name, 0, sizeof(*name));
-	if (ripc__rdmacm_is_v4(addr->ip)) {
+	if (ripc__rdma_is_v4(addr->ip)) {
 		four->sin_family = AF_INET;
 		four->sin_port = htons(addr->port);
 		memcpy(&four->sin_addr, addr->ip + 12, 4);

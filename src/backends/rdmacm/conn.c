@@ -158,7 +158,8 @@ static void conn_free(struct rdmacm_conn *conn)
 
 	list_remove(&conn->node);
 	ripc__rdmacm_window_give(conn);
-	ripc__rdmacm_sends_close(conn);
+	ibv_dereg_mr(conn->mr);
+	ripc__buffers_close(conn->buffers);
 	ripc__rdma_space_put(conn->space);
 	port->n_conns--;
 	port->n_unready--;
@@ -569,8 +570,6 @@ void ripc__rdmacm_conns_close(struct rdmacm_port *port)
 /* ---- request ----------------------------------------------------------------------------- */
 
 /*
- * Requests for a connection: which are accepted.
- *
  * Design notes. Both ends may send requests at once. Then the request wins that gives the number
  * of the last connection; if both do or none does, that of the end whose address is lower. That
  * end refuses the other's request (glare), and the other end drops its own when it sees the
@@ -704,10 +703,6 @@ static bool rdmacm_request_came(struct rdmacm_port *port, const struct rdma_cm_e
 }
 
 /* ---- events ------------------------------------------------------------------------------ */
-
-/*
- * Events of connections: those of the channel, and the passing of time.
- */
 
 #define FLUSH_LOOK_US 2000u
 #define STALL_US      4000000u /* without the end of a read: the other host is gone */

@@ -27,13 +27,6 @@
 
 #define ECHO_US 100000u
 
-void ripc__rdmacm_fences_init(struct rdmacm_port *port)
-{
-	list_init(&port->spare);
-	list_init(&port->fences);
-	list_init(&port->fenced);
-}
-
 static void free_all(struct list *fences)
 {
 	while (!list_empty(fences))

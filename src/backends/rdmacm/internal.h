@@ -59,7 +59,6 @@ struct rdmacm_preamble {
 	uint32_t limit;    /* messages that it may send, counted from the first one */
 };
 
-bool ripc__rdmacm_is_v4(const uint8_t ip[16]);
 void ripc__rdmacm_addr_encode(const struct rdmacm_addr *addr, uint8_t blob[RDMACM_ADDR_LEN]);
 /* -EBADMSG: no valid address. */
 int ripc__rdmacm_addr_decode(const uint8_t *blob, size_t len, struct rdmacm_addr *addr);
@@ -330,7 +329,6 @@ struct rdmacm_fence {
 	uint64_t number;                      /* of port->n_fences */
 };
 
-void ripc__rdmacm_fences_init(struct rdmacm_port *port);
 void ripc__rdmacm_fences_close(struct rdmacm_port *port);
 /* A connection is gone. */
 void ripc__rdmacm_fences_check(struct rdmacm_port *port);
@@ -374,7 +372,6 @@ uint32_t ripc__rdmacm_udp_poll(struct rdmacm_port *port, struct ripc__event *eve
 
 void ripc__rdmacm_list_init(struct rdmacm_list *list);
 int ripc__rdmacm_sends_open(struct rdmacm_conn *conn);
-void ripc__rdmacm_sends_close(struct rdmacm_conn *conn);
 /* How many messages may be sent, if reserve are kept back. */
 uint32_t ripc__rdmacm_credit(const struct rdmacm_conn *conn, uint32_t reserve);
 /* Sends as many datagrams as there is room and credit for; returns how many. */

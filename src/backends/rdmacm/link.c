@@ -333,7 +333,7 @@ static void end_unused(struct rdmacm_conn *conn)
 /* A host with IPv6 has all addresses of a network. */
 static bool is_of_host(const struct rdmacm_conn *conn, const uint8_t ip[16])
 {
-	return memcmp(conn->remote.ip, ip, ripc__rdmacm_is_v4(ip) ? 16 : 8) == 0;
+	return memcmp(conn->remote.ip, ip, ripc__rdma_is_v4(ip) ? 16 : 8) == 0;
 }
 
 bool ripc__rdmacm_room_is(struct rdmacm_port *port, const struct rdmacm_addr *remote)

@@ -315,11 +315,6 @@ static void stats(void *state, struct ripc__net_stats *stats)
 
 /* ---- the port ---------------------------------------------------------------------------- */
 
-static int draw_secret(struct rdmacm_port *port)
-{
-	return getrandom(port->secret, sizeof(port->secret), 0) == sizeof(port->secret) ? 0 : -EIO;
-}
-
 /*
  * Shares out the messages that can arrive among the connections. -ENOMEM: the ring is smaller
  * than wanted, and not enough for two.
@@ -463,12 +458,14 @@ static int port_init(struct rdmacm_port *port)
 	list_init(&port->conns);
 	list_init(&port->wanting);
 	list_init(&port->opened);
-	ripc__rdmacm_fences_init(port);
+	list_init(&port->spare);
+	list_init(&port->fences);
+	list_init(&port->fenced);
 	ripc__map_init(&port->links_by_addr, port->rdma->host.context);
 	ripc__map_init(&port->conns_by_qpn, port->rdma->host.context);
 	ripc__rdma_reads_init(&port->reads);
 	ripc__rdmacm_list_init(&port->list);
-	return draw_secret(port);
+	return getrandom(port->secret, sizeof(port->secret), 0) == sizeof(port->secret) ? 0 : -EIO;
 }
 
 static int open_port(struct rdmacm_port *port, struct ripc__attr *attr)
@@ -617,16 +614,16 @@ static int addr_choose(void *state, const uint8_t *blob, size_t len, const uint8
 	(void)host; /* the answer may have come by another network */
 	if (error)
 		return error;
-	if (ripc__rdmacm_is_v4(own.ip) != ripc__rdmacm_is_v4(port->self.ip) ||
+	if (ripc__rdma_is_v4(own.ip) != ripc__rdma_is_v4(port->self.ip) ||
 			own.by_udp != port->self.by_udp)
 		return -EHOSTUNREACH;
 	ripc__rdmacm_addr_fill(&own, addr);
 	return 0;
 }
 
-static bool is_ready(const struct rdmacm_link *link)
+static struct rdmacm_conn *ready_conn(const struct rdmacm_link *link)
 {
-	return link->conn && link->conn->state == RDMACM_READY;
+	return link->conn && link->conn->state == RDMACM_READY ? link->conn : NULL;
 }
 
 /* Opens a route whose datagrams use a connection. */
@@ -639,7 +636,7 @@ static int open_by_link(struct rdmacm_port *port, struct rdmacm_peer *peer,
 
 	if (error)
 		return error;
-	if (!is_ready(link)) {
+	if (!ready_conn(link)) {
 		opening = ripc__rdma_opening_new(&port->opening, peer, addr);
 		port->look |= !opening; /* the link may be useless */
 		if (!opening)
@@ -686,10 +683,8 @@ static void peer_close(void *state, void *peer_state)
 
 	if (!link)
 		return;
-	if (!port->self.by_udp && peer->opening) {
-		ripc__rdma_opening_forget(&link->openings, peer->opening);
-		ripc__rdma_opening_forget(&port->opened, peer->opening);
-	}
+	if (!port->self.by_udp)
+		ripc__rdma_opening_forget(&link->openings, &port->opened, peer->opening);
 	peer->link = NULL;
 	if (--link->n_routes == 0)
 		port->look = true; /* the link may be useless now */
@@ -725,11 +720,6 @@ static bool peer_matches(void *port, const void *peer, const struct ripc__addr *
 }
 
 /* ---- datagrams --------------------------------------------------------------------------- */
-
-static struct rdmacm_conn *ready_conn(const struct rdmacm_link *link)
-{
-	return link->conn && link->conn->state == RDMACM_READY ? link->conn : NULL;
-}
 
 static int send_datagrams(void *state, void *peer_state, const struct ripc__tx *tx, uint32_t n)
 {

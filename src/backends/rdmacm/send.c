@@ -34,12 +34,6 @@ int ripc__rdmacm_sends_open(struct rdmacm_conn *conn)
 		conn->buffers, 0, &conn->mr);
 }
 
-void ripc__rdmacm_sends_close(struct rdmacm_conn *conn)
-{
-	ibv_dereg_mr(conn->mr);
-	ripc__buffers_close(conn->buffers);
-}
-
 /* ---- windows ----------------------------------------------------------------------------- */
 
 static uint32_t fair_window(const struct rdmacm_port *port)

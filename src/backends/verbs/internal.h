@@ -72,7 +72,6 @@ void ripc__verbs_sender_note(const struct verbs_addr *self, const struct ibv_wc 
  */
 bool ripc__verbs_is_recent(const struct verbs_addr *self, const struct verbs_sender *recent,
 		const struct ibv_wc *wc, const uint8_t *bytes);
-bool ripc__verbs_is_v4(const uint8_t gid[16]);
 /*
  * Fills in the GID of the receivers of a number, on a network of IPv4; the second recognises
  * such a GID.

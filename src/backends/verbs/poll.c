@@ -293,13 +293,6 @@ int ripc__verbs_poll(void *state, struct ripc__event *events, uint32_t n, bool a
 
 /* ---- waiting ----------------------------------------------------------------------------- */
 
-static int watch(int epoll_fd, int fd)
-{
-	struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
-
-	return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
-}
-
 static int open_others(struct verbs_port *port)
 {
 	const int fds[] = {port->rdma->context->async_fd, port->wake_fd,
@@ -320,9 +313,10 @@ int ripc__verbs_wait_open(struct verbs_port *port)
 	if (error)
 		goto err_wake;
 	port->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	error = port->epoll_fd < 0 ? -errno : watch(port->epoll_fd, port->others.epoll_fd);
+	error = port->epoll_fd < 0 ? -errno :
+		ripc__epoll_watch(port->epoll_fd, port->others.epoll_fd);
 	if (!error)
-		error = watch(port->epoll_fd, port->queue.channel->fd);
+		error = ripc__epoll_watch(port->epoll_fd, port->queue.channel->fd);
 	if (!error)
 		return 0;
 	if (port->epoll_fd >= 0)

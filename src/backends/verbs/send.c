@@ -379,8 +379,8 @@ static int check_partner(struct verbs_port *port, const struct verbs_peer *partn
 	const uint8_t *gid = partner->path->attr.grh.dgid.raw;
 	uint32_t own = ip_of(port->self.gid);
 
-	if (port->self.kind != RIPC__RDMA_ROCE_V2 || !ripc__verbs_is_v4(port->self.gid) ||
-			!ripc__verbs_is_v4(gid))
+	if (port->self.kind != RIPC__RDMA_ROCE_V2 || !ripc__rdma_is_v4(port->self.gid) ||
+			!ripc__rdma_is_v4(gid))
 		return -EOPNOTSUPP;
 	if (!port->many.mask)
 		port->many.mask = find_mask(own);
@@ -488,6 +488,15 @@ static int open_qp(struct verbs_port *port)
 	return error;
 }
 
+static void stop(struct verbs_many *many)
+{
+	if (many->qp)
+		close_qp(many);
+	if (many->fd >= 0)
+		close(many->fd);
+	ripc__rdma_ring_close(&many->ring);
+}
+
 static int start(struct verbs_port *port)
 {
 	struct verbs_many *many = &port->many;
@@ -500,26 +509,15 @@ static int start(struct verbs_port *port)
 	many->fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	error = many->fd < 0 ? -errno : open_qp(port);
 	many->is_open = !error;
-	if (!error)
-		return 0;
-	if (many->qp)
-		close_qp(many);
-	if (many->fd >= 0)
-		close(many->fd);
-	ripc__rdma_ring_close(&many->ring);
+	if (error)
+		stop(many);
 	return error;
 }
 
 void ripc__verbs_many_close(struct verbs_port *port)
 {
-	struct verbs_many *many = &port->many;
-
-	if (!many->is_open)
-		return;
-	if (many->qp)
-		close_qp(many);
-	close(many->fd);
-	ripc__rdma_ring_close(&many->ring);
+	if (port->many.is_open)
+		stop(&port->many);
 }
 
 /* ---- its failures ------------------------------------------------------------------------ */

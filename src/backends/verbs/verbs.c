@@ -67,11 +67,6 @@ static bool is_dubious(const struct ripc__rdma_device *rdma)
 	return rdma->attr.vendor_id == RXE_VENDOR;
 }
 
-static uint32_t mtu_bytes(const struct ripc__rdma_device *rdma)
-{
-	return 128u << rdma->mtu;
-}
-
 static int open_device(struct verbs_device *dev, const struct ripc__host *host)
 {
 	char why[256], remedy[256];
@@ -132,7 +127,7 @@ static int draw_numbers(struct verbs_port *port)
 static int port_init(struct verbs_port *port)
 {
 	port->rdma = &port->dev.rdma;
-	port->mtu_bytes = mtu_bytes(port->rdma);
+	port->mtu_bytes = 128u << port->rdma->mtu;
 	list_init(&port->paths);
 	list_init(&port->paths_used);
 	list_init(&port->links);
@@ -238,7 +233,7 @@ static int port_addr(void *state, uint8_t blob[RIPC_ADDR_MAX])
 static bool can_reach(const struct verbs_addr *self, const struct verbs_addr *other)
 {
 	return self->kind == other->kind && (self->kind != RIPC__RDMA_ROCE_V2 ||
-		ripc__verbs_is_v4(self->gid) == ripc__verbs_is_v4(other->gid));
+		ripc__rdma_is_v4(self->gid) == ripc__rdma_is_v4(other->gid));
 }
 
 static int addr_choose(void *state, const uint8_t *blob, size_t len, const uint8_t host[16],
@@ -289,10 +284,7 @@ static void peer_close(void *state, void *peer_state)
 	struct verbs_port *port = state;
 	struct verbs_peer *peer = peer_state;
 
-	if (peer->opening) {
-		ripc__rdma_opening_forget(&peer->path->waiting, peer->opening);
-		ripc__rdma_opening_forget(&port->opened, peer->opening);
-	}
+	ripc__rdma_opening_forget(&peer->path->waiting, &port->opened, peer->opening);
 	ripc__verbs_path_put(peer->path);
 	peer->path = NULL;
 }
