@@ -60,7 +60,7 @@ static void close_fid(struct fid *fid)
 		fi_close(fid);
 }
 
-#define CLOSE(object) close_fid((object) ? &(object)->fid : NULL)
+#define CLOSE(object) (close_fid((object) ? &(object)->fid : NULL), (object) = NULL)
 
 /* ---- opening ----------------------------------------------------------------------------- */
 
@@ -136,7 +136,6 @@ static int open_endpoint(struct ofi_net *net)
 
 	for (int i = 1; error == -FI_EBUSY && i < ENDPOINT_TRIES; i++) {
 		CLOSE(net->ep);
-		net->ep = NULL;
 		error = try_endpoint(net);
 	}
 	return error;
@@ -194,11 +193,6 @@ static void endpoint_close(struct ofi_net *net)
 	free(net->sends);
 	free(net->reads);
 	/* Field by field: the closing of the device may be looking at net->closing. */
-	net->ep = NULL;
-	net->av = NULL;
-	net->cq = NULL;
-	net->eq = NULL;
-	net->receive_mr = net->send_mr = NULL;
 	net->receive_buffers = net->send_buffers = NULL;
 	net->receives = NULL;
 	net->sends = NULL;
@@ -422,11 +416,7 @@ int ripc__ofi_net_start(struct ofi_net *net, uint32_t receives, uint32_t len)
 	return error;
 }
 
-/* ---- info -------------------------------------------------------------------------------- */
-
-/*
- * The choice of libfabric's provider and device; the provider's needs, and suitable datagrams.
- */
+/* ---- the choice of provider and device --------------------------------------------------- */
 
 #define DATAGRAM_MIN 1536u /* with our head */
 #define MESSAGE_ANY  16384u /* where there is no reason for another length */

@@ -80,11 +80,6 @@ int ripc__ofi_receives_open(struct ofi_port *port)
 	return port->idle == &port->net->receives[0] ? -EIO : 0;
 }
 
-void ripc__ofi_receives_close(struct ofi_port *port)
-{
-	free(port->handed);
-}
-
 /* ---- completions ------------------------------------------------------------------------- */
 
 static bool is_receive(const struct ofi_port *port, const void *context)
