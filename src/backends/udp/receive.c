@@ -372,8 +372,3 @@ void ripc__udp_wait(void *state)
 	else
 		poll(NULL, 0, NO_BUFFER_MS);
 }
-
-void ripc__udp_arrival_drop(const struct udp_arrival *arrival)
-{
-	ripc__buffer_put(arrival->buffer, arrival->left);
-}

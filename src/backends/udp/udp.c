@@ -247,7 +247,7 @@ static void close_port(void *state)
 	struct udp_port *port = state;
 
 	for (uint32_t i = port->next; i < port->n_arrivals; i++)
-		ripc__udp_arrival_drop(&port->arrivals[i]);
+		ripc__buffer_put(port->arrivals[i].buffer, port->arrivals[i].left);
 	close(port->fd);
 	if (port->many_fd >= 0)
 		close(port->many_fd);
@@ -312,22 +312,13 @@ static void stats(void *state, struct ripc__net_stats *stats)
 #define BLOB_KIND 1
 #define BLOB_LEN  4
 
-static bool is_v4(const struct in6_addr *ip)
-{
-	return IN6_IS_ADDR_V4MAPPED(ip);
-}
-
-static bool is_any(const struct in6_addr *ip)
-{
-	return IN6_IS_ADDR_UNSPECIFIED(ip);
-}
-
 /* Can it be the address of one host, without naming an interface? */
 static bool is_host(const struct in6_addr *ip)
 {
-	if (is_v4(ip))
+	if (IN6_IS_ADDR_V4MAPPED(ip))
 		return ip->s6_addr[12] != 0 && ip->s6_addr[12] < 224;
-	return !is_any(ip) && !IN6_IS_ADDR_MULTICAST(ip) && !IN6_IS_ADDR_LINKLOCAL(ip);
+	return !IN6_IS_ADDR_UNSPECIFIED(ip) && !IN6_IS_ADDR_MULTICAST(ip) &&
+		!IN6_IS_ADDR_LINKLOCAL(ip);
 }
 
 void ripc__udp_addr_fill(struct ripc__addr *addr, const struct udp_addr *own)
@@ -356,7 +347,8 @@ static int addr_choose(void *port, const uint8_t *blob, size_t len, const uint8_
 	own.at.sin6_port = htons(get16(blob + 2));
 	if (!is_host(&own.at.sin6_addr))
 		return -EADDRNOTAVAIL;
-	if (((struct udp_port *)port)->family == AF_INET && !is_v4(&own.at.sin6_addr))
+	if (((struct udp_port *)port)->family == AF_INET &&
+			!IN6_IS_ADDR_V4MAPPED(&own.at.sin6_addr))
 		return -EAFNOSUPPORT;
 	ripc__udp_addr_fill(addr, &own);
 	return 0;
@@ -374,7 +366,7 @@ static void addr_text(const struct ripc__addr *addr, char text[64])
 	}
 	memcpy(&own, addr->blob, sizeof(own));
 	port = ntohs(own.at.sin6_port);
-	if (is_v4(&own.at.sin6_addr)) {
+	if (IN6_IS_ADDR_V4MAPPED(&own.at.sin6_addr)) {
 		inet_ntop(AF_INET, &own.at.sin6_addr.s6_addr[12], ip, sizeof(ip));
 		snprintf(text, 64, "%s:%u", ip, port);
 		return;
@@ -424,7 +416,7 @@ static int mtu_to_len(int mtu, bool v4)
 
 int ripc__udp_ask_route(const struct sockaddr_in6 *at, uint16_t *len_max, struct in6_addr *source)
 {
-	bool v4 = is_v4(&at->sin6_addr);
+	bool v4 = IN6_IS_ADDR_V4MAPPED(&at->sin6_addr);
 	int family = v4 ? AF_INET : AF_INET6;
 	int level = v4 ? IPPROTO_IP : IPPROTO_IPV6, name = v4 ? IP_MTU : IPV6_MTU;
 	struct sockaddr_in6 to;
@@ -471,7 +463,8 @@ static int peer_open(void *port, void *state, const struct ripc__addr *addr)
 		.to = own.at,
 		.local = own.local,
 		.mtu = mtu,
-		.pinned = !is_any(&own.local) && memcmp(&own.local, &source, sizeof(source)) != 0,
+		.pinned = !IN6_IS_ADDR_UNSPECIFIED(&own.local) &&
+			memcmp(&own.local, &source, sizeof(source)) != 0,
 	};
 	return 0;
 }

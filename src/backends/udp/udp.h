@@ -156,7 +156,5 @@ void ripc__udp_read_name(const struct sockaddr_in6 *name, struct sockaddr_in6 *a
 int ripc__udp_poll(void *port, struct ripc__event *events, uint32_t n, bool all);
 int ripc__udp_wait_arm(void *port);
 void ripc__udp_wait(void *port);
-/* Drops the datagrams of an arrival that were not returned yet. */
-void ripc__udp_arrival_drop(const struct udp_arrival *arrival);
 
 #endif
