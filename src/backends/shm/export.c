@@ -126,16 +126,7 @@ static bool shm_import_is_there(const struct shm_port *port, const struct ripc__
 	return false;
 }
 
-static void shm_import_ref(struct shm_import *import)
-{
-	import->refs++;
-	import->n_keys++;
-}
-
-/*
- * One more key shows the memory to others; or one less. is_left: the owner of the key may read
- * on.
- */
+/* One key less shows the memory to others. is_left: the owner of the key may read on. */
 static void shm_import_unref(struct shm_port *port, struct shm_import *import, bool is_left)
 {
 	import->n_keys--;
@@ -165,13 +156,6 @@ static void shm_import_unref(struct shm_port *port, struct shm_import *import, b
 
 #define LOOK_MS   500
 #define LEASES_MS 8000 /* between two looks at most, where only leases are left */
-
-int ripc__shm_clock_open(void)
-{
-	int fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
-
-	return fd < 0 ? -errno : fd;
-}
 
 static void clock_set(struct shm_port *port, uint32_t ms)
 {
@@ -369,8 +353,10 @@ static int key_open(struct shm_out *out, const struct shm_entry *range,
 	*made = (struct shm_key){.out = out, .index = (uint32_t)at, .number = key->key,
 		.import = import, .memory = *memory};
 	list_init(&made->node);
-	if (import)
-		shm_import_ref(import);
+	if (import) {
+		import->refs++;
+		import->n_keys++;
+	}
 	entry = &out->exports->table->entries[at];
 	entry->slab = range->slab;
 	entry->offset = range->offset;

@@ -483,10 +483,11 @@ bool ripc__shm_is_self(int fd);
 /* 0, -EAGAIN, or another error that ends the connection. */
 int ripc__shm_send_datagram(int fd, const struct ripc__tx *tx);
 int ripc__shm_send_offer(int fd, const struct shm_ring_offer *offer);
-/* 0; or an error: if the socket is full or ended, the receiver wakes for that. */
-int ripc__shm_send_wake(int fd);
-/* Notifies a sender of a user that is not admitted. */
-void ripc__shm_send_refused(int fd);
+/*
+ * SHM_WAKE or SHM_REFUSED. 0; or an error: if the socket is full or ended, the receiver wakes for
+ * that.
+ */
+int ripc__shm_send_head(int fd, enum shm_message type);
 /* SHM_TABLE, SHM_SLAB, SHM_CLAIMS and SHM_PASSED, with a descriptor unless it is -1. */
 int ripc__shm_send_memory(int fd, enum shm_message type, uint32_t number, uint64_t len,
 		int memory_fd);
@@ -566,7 +567,6 @@ void ripc__shm_share_take(struct shm_in *in, enum shm_share share, int amount);
 bool ripc__shm_may_keep(const struct shm_port *port, int fd);
 
 /* export.c */
-int ripc__shm_clock_open(void);
 /* From now on the clock checks holders, and the links of ins_strike, as long as there are any. */
 void ripc__shm_clock_start(struct shm_port *port);
 /* Ends the links to dead processes. After ripc__shm_ins_strike(). */

@@ -12,6 +12,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
+#include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -138,8 +139,9 @@ static int open_descriptors(struct shm_port *port)
 	error = port->bell.fd < 0 ? -errno : ripc__shm_watch(port, &port->bell);
 	if (error)
 		goto close_bell;
-	port->clock = (struct shm_watch){SHM_CLOCK, ripc__shm_clock_open()};
-	error = port->clock.fd < 0 ? port->clock.fd : ripc__shm_watch(port, &port->clock);
+	port->clock = (struct shm_watch){SHM_CLOCK,
+		timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)};
+	error = port->clock.fd < 0 ? -errno : ripc__shm_watch(port, &port->clock);
 	if (error)
 		goto close_clock;
 	port->listener = (struct shm_watch){SHM_LISTENER, ripc__shm_listen(port->name)};

@@ -140,7 +140,7 @@ int ripc__shm_send_datagram(int fd, const struct ripc__tx *tx)
 	return push(fd, &message);
 }
 
-static int send_head(int fd, enum shm_message type)
+int ripc__shm_send_head(int fd, enum shm_message type)
 {
 	uint8_t head[HEAD_LEN];
 	struct iovec iov = {head, sizeof(head)};
@@ -148,16 +148,6 @@ static int send_head(int fd, enum shm_message type)
 
 	make_head(head, type, 0);
 	return push(fd, &message);
-}
-
-int ripc__shm_send_wake(int fd)
-{
-	return send_head(fd, SHM_WAKE);
-}
-
-void ripc__shm_send_refused(int fd)
-{
-	(void)send_head(fd, SHM_REFUSED);
 }
 
 /* Adds descriptors to a message. control: CMSG_SPACE of them. */

@@ -141,7 +141,7 @@ static RIPC__RARE void rouse_from(struct shm_out *out, uint32_t asleep)
 
 	if (asleep % 4 == SHM_ASLEEP_ON_SOCKETS) {
 		ripc__shm_point("wake_due");
-		if (ripc__shm_send_wake(out->watch.fd) == 0)
+		if (ripc__shm_send_head(out->watch.fd, SHM_WAKE) == 0)
 			out->rung = asleep;
 		ripc__shm_point("wake_sent");
 		return;
