@@ -21,7 +21,6 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "core/net/backend.h"
@@ -29,6 +28,7 @@
 #include "internal.h"
 #include "resolvers/inet.h"
 #include "ripc/ripc.h"
+#include "util/system/clock.h"
 #include "util/system/remedy.h"
 
 #define ASKERS        4
@@ -134,21 +134,13 @@ static int askers_open(struct static_source *state)
 
 /* ---- names, asked again ------------------------------------------------------------------ */
 
-static uint64_t clock_us(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u;
-}
-
 static void renew_later(struct static_source *state)
 {
 	uint64_t after_us = 1000000ull * state->names_s;
 
 	if (*state->peers.why_not && after_us > NAMES_SOON_US)
 		after_us = NAMES_SOON_US;
-	state->due_us = state->names_s ? clock_us() + after_us : UINT64_MAX;
+	state->due_us = state->names_s ? ripc__clock_us() + after_us : UINT64_MAX;
 }
 
 /* The last addresses of the names count until the name service answers. */
@@ -177,7 +169,7 @@ static void renew(struct static_source *state)
 {
 	if (state->renewal) {
 		renewal_take(state);
-	} else if (clock_us() >= state->due_us) {
+	} else if (ripc__clock_us() >= state->due_us) {
 		state->renewal = ripc__renewal_begin(state->host.peers, state->port,
 			state->renewed_fd);
 		renew_later(state);

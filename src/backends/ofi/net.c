@@ -25,6 +25,7 @@
 #include "ripc/ripc.h"
 #include "util/buffers.h"
 #include "util/options.h"
+#include "util/system/clock.h"
 #include "util/system/thread.h"
 
 #define CLOSE_MS       500  /* after this the closing goes on alone */
@@ -249,19 +250,11 @@ static bool has_ops(const struct ofi_net *net)
 	return net->info->ep_attr->protocol == FI_PROTO_EFA && net->n_ops;
 }
 
-static uint64_t now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
 void ripc__ofi_net_await(struct ofi_net *net)
 {
-	uint64_t until_ms = now_ms() + CLOSE_MS;
+	uint64_t until_us = ripc__clock_us() + CLOSE_MS * 1000;
 
-	while (has_ops(net) && !look(net) && now_ms() < until_ms)
+	while (has_ops(net) && !look(net) && ripc__clock_us() < until_us)
 		poll(NULL, 0, 1);
 }
 
@@ -292,10 +285,11 @@ static void libfabric_leave(void)
 /* Runs before libfabric's own, because libfabric was loaded for us. */
 static __attribute__((destructor)) void process_exits(void)
 {
-	uint64_t until_ms = now_ms() + EXIT_MS;
+	uint64_t until_us = ripc__clock_us() + EXIT_MS * 1000;
 
 	atomic_store(&process.exits, true);
-	while (atomic_load(&process.inside) && process.pid == getpid() && now_ms() < until_ms)
+	while (atomic_load(&process.inside) && process.pid == getpid() &&
+			ripc__clock_us() < until_us)
 		poll(NULL, 0, 1);
 }
 

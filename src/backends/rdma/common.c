@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The clock, numbers that nobody can guess, completion queues, posting without SIGPIPE, and
- * openings of routes.
+ * Numbers that nobody can guess, completion queues, posting without SIGPIPE, and openings of
+ * routes.
  */
 #include <errno.h>
 #include <signal.h>
@@ -11,14 +11,6 @@
 #include "rdma.h"
 #include "util/hash/siphash.h"
 #include "util/rare.h"
-
-uint64_t ripc__rdma_now_us(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
-}
 
 uint64_t ripc__rdma_nonce(const uint8_t secret[16], uint64_t *counter)
 {

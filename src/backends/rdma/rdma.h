@@ -8,8 +8,8 @@
  *   memory.c   a partner's protection domain, registrations in it, keys; reads and writes on
  *              queue pairs, each of which ends with its event
  *   ring.c     receive buffers, registered once, posted in batches
- *   common.c   the clock, numbers that nobody can guess, completion queues, posting, and routes
- *              that are being opened
+ *   common.c   numbers that nobody can guess, completion queues, posting, and routes that are being
+ *              opened
  *   worker.c   helper threads
  *
  * Threads: the thread that has the context's lock calls all functions but those that jobs run.
@@ -307,13 +307,10 @@ void ripc__rdma_ring_keep(struct ripc__rdma_ring *ring, uint64_t wr_id);
 /* Takes back released buffers and posts them, if there is a batch. */
 void ripc__rdma_ring_refill(struct ripc__rdma_ring *ring);
 
-/* ---- common.c: the clock ----------------------------------------------------------------- */
+/* ---- common.c: numbers, openings --------------------------------------------------------- */
 
-uint64_t ripc__rdma_now_us(void); /* monotonic, microseconds */
 /* A number that nobody can guess and that is not repeated; never 0. */
 uint64_t ripc__rdma_nonce(const uint8_t secret[16], uint64_t *counter);
-
-/* ---- common.c: openings ------------------------------------------------------------------ */
 
 /* A route.open that waits, or a RIPC_EV_PEER that was not polled. */
 struct ripc__rdma_opening {

@@ -23,6 +23,7 @@
 #include <string.h>
 
 #include "internal.h"
+#include "util/system/clock.h"
 
 #define RESOLVE_MS    1500
 #define CONNECT_US    3000000u /* from the beginning to the state READY */
@@ -39,7 +40,7 @@ static struct rdmacm_conn *conn_of(struct ripc__rdma_job *job)
 
 static void set_due(struct rdmacm_conn *conn, uint64_t after_us)
 {
-	conn->due_us = ripc__rdma_now_us() + after_us;
+	conn->due_us = ripc__clock_us() + after_us;
 	ripc__rdmacm_due_at(conn->port, conn->due_us);
 }
 
@@ -376,7 +377,7 @@ err_free:
  */
 static bool is_stuck(const struct rdmacm_port *port, const struct rdmacm_addr *remote)
 {
-	uint64_t now_us = ripc__rdma_now_us();
+	uint64_t now_us = ripc__clock_us();
 
 	list_for_each(node, &port->conns) {
 		const struct rdmacm_conn *conn = list_entry(node, struct rdmacm_conn, node);
@@ -504,7 +505,7 @@ void ripc__rdmacm_conn_ready(struct rdmacm_conn *conn)
 		return;
 	}
 	if (!conn->is_server) {
-		conn->nudge_us = ripc__rdma_now_us() + NUDGE_US;
+		conn->nudge_us = ripc__clock_us() + NUDGE_US;
 		ripc__rdmacm_due_at(conn->port, conn->nudge_us);
 	}
 	conn->was_ready = true;
@@ -693,7 +694,7 @@ static bool rdmacm_request_came(struct rdmacm_port *port, const struct rdma_cm_e
 	if (ripc__rdmacm_link_get(port, &hello.addr, is_mirror, &link) == 0)
 		reason = settle(link, &hello, is_mirror);
 	if (!reason && !ripc__rdmacm_room_is(port, &hello.addr)) {
-		ripc__rdmacm_room_make(port, ripc__rdma_now_us());
+		ripc__rdmacm_room_make(port, ripc__clock_us());
 		reason = RDMACM_BUSY;
 	}
 	if (!reason && rdmacm_conn_accept(link, event->id, &hello) == 0)

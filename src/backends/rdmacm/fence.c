@@ -24,6 +24,7 @@
 #include "internal.h"
 #include "util/rare.h"
 #include "util/system/cancel.h"
+#include "util/system/clock.h"
 
 #define ECHO_US 100000u
 
@@ -111,7 +112,7 @@ static void echo_send(struct rdmacm_conn *conn)
 	}
 	conn->echoing = true;
 	conn->echoed = conn->port->n_fences;
-	conn->echo_us = ripc__rdma_now_us() + ECHO_US;
+	conn->echo_us = ripc__clock_us() + ECHO_US;
 	ripc__rdmacm_due_at(conn->port, conn->echo_us);
 }
 

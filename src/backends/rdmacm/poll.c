@@ -15,6 +15,7 @@
 #include "internal.h"
 #include "util/rare.h"
 #include "util/system/cancel.h"
+#include "util/system/clock.h"
 
 #define LOOK_EVERY   256u /* of the polls, one polls all sources; */
 #define HASTY_EVERY  16u  /* while connections are made or end */
@@ -186,7 +187,7 @@ static RIPC__RARE void look(struct rdmacm_port *port)
 	ripc__rdma_worker_done(port->worker);
 	is_all = ripc__rdmacm_events(port);
 	port->look |= !is_all || is_left_behind(port);
-	now_us = port->due_us == UINT64_MAX && !port->look ? 0 : ripc__rdma_now_us();
+	now_us = port->due_us == UINT64_MAX && !port->look ? 0 : ripc__clock_us();
 	if (!port->look && port->due_us > now_us)
 		return;
 	port->look = !is_all;
@@ -223,7 +224,7 @@ static bool is_time_to_look(const struct rdmacm_port *port, uint32_t n)
 	if (port->polls % (port->n_unready ? HASTY_EVERY : LOOK_EVERY) == 0 && has_happened(port))
 		return true;
 	return port->due_us != UINT64_MAX && port->polls % CLOCK_EVERY == 0 &&
-		port->due_us <= ripc__rdma_now_us();
+		port->due_us <= ripc__clock_us();
 }
 
 int ripc__rdmacm_poll(void *state, struct ripc__event *events, uint32_t n, bool all)

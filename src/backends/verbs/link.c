@@ -20,6 +20,7 @@
 
 #include "internal.h"
 #include "util/hash/siphash.h"
+#include "util/system/clock.h"
 
 #define ASK_US      20000u    /* at first; then twice as long each time, */
 #define ASK_MAX_US  160000u   /* up to this, */
@@ -46,7 +47,7 @@ static uint64_t link_key(const struct verbs_port *port, const struct verbs_addr 
 
 static void touch(struct verbs_link *link)
 {
-	link->used_us = ripc__rdma_now_us();
+	link->used_us = ripc__clock_us();
 	list_remove(&link->node);
 	list_append(&link->port->links, &link->node);
 }
@@ -74,7 +75,7 @@ static int link_new(struct verbs_port *port, const struct verbs_addr *remote, ui
 	error = ripc__map_put(&port->links_by_addr, key, made);
 	if (error)
 		goto err_space;
-	ripc__verbs_due_at(port, ripc__rdma_now_us() + SWEEP_US);
+	ripc__verbs_due_at(port, ripc__clock_us() + SWEEP_US);
 	*link = made;
 	return 0;
 err_space:
@@ -203,7 +204,7 @@ static int make_room(struct verbs_port *port)
 /* There can be no connection: the link's reads end, and the next ones for a while. */
 static void client_fail(struct verbs_link *link, int error)
 {
-	link->hold_us = ripc__rdma_now_us() + HOLD_US;
+	link->hold_us = ripc__clock_us() + HOLD_US;
 	if (error == -ETIMEDOUT)
 		ripc__verbs_path_doubt(link->path);
 	ripc__rdma_flow_refuse(&link->flow, error);
@@ -228,7 +229,7 @@ static void client_built(struct verbs_pair *pair)
 		client_fail(pair->link, pair->error ? pair->error : -ECANCELED);
 		return;
 	}
-	client_ask(pair->link, ripc__rdma_now_us());
+	client_ask(pair->link, ripc__clock_us());
 }
 
 /* Begins to connect, if a read waits for it. */
@@ -236,7 +237,7 @@ static void client_want(struct verbs_link *link)
 {
 	struct verbs_port *port = link->port;
 	struct verbs_pair *pair = &link->client;
-	uint64_t now_us = ripc__rdma_now_us();
+	uint64_t now_us = ripc__clock_us();
 	int error;
 
 	if (list_empty(&link->flow.waiting) || pair->state != VERBS_NONE)
@@ -267,7 +268,7 @@ static void client_break(struct verbs_link *link)
 	ripc__rdma_flow_fail(&link->flow);
 	ripc__verbs_pair_break(&link->client);
 	ripc__verbs_path_doubt(link->path); /* a possible cause */
-	link->client.until_us = ripc__rdma_now_us() + FLUSH_US;
+	link->client.until_us = ripc__clock_us() + FLUSH_US;
 	ripc__verbs_due_at(link->port, link->client.until_us);
 }
 
@@ -309,7 +310,7 @@ static void client_heard(struct verbs_link *link, const struct verbs_setup *setu
 		return;
 	if (setup->type == VERBS_CHALLENGE && setup->proof != pair->proof) {
 		pair->proof = setup->proof;
-		client_ask(link, ripc__rdma_now_us());
+		client_ask(link, ripc__clock_us());
 	} else if (setup->type == VERBS_REFUSE) {
 		client_fail(link, -EBUSY);
 	} else if (setup->type == VERBS_REPLY) {

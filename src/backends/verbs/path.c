@@ -17,6 +17,7 @@
 #include "internal.h"
 #include "util/bytes.h"
 #include "util/hash/siphash.h"
+#include "util/system/clock.h"
 
 #define FRESH_US   5000000u /* an older unused path is resolved again: hosts move */
 #define AGAIN_US   1000000u /* after a failure */
@@ -82,7 +83,7 @@ static void set_since(struct verbs_path *path)
 {
 	bool has_moved = path->job_attr.grh.sgid_index != path->attr.grh.sgid_index;
 
-	path->since_us = has_moved ? 0 : ripc__rdma_now_us();
+	path->since_us = has_moved ? 0 : ripc__clock_us();
 }
 
 /* Reports the result to all routes that waited. */
@@ -170,7 +171,7 @@ static void path_renew(struct verbs_path *path)
 
 void ripc__verbs_path_doubt(struct verbs_path *path)
 {
-	if (ripc__rdma_now_us() - path->since_us > AGAIN_US)
+	if (ripc__clock_us() - path->since_us > AGAIN_US)
 		path_renew(path);
 }
 
@@ -183,7 +184,7 @@ void ripc__verbs_paths_run(struct verbs_port *port)
 	path = list_entry(port->paths_used.next, struct verbs_path, node);
 	list_remove(&path->node);
 	list_append(&port->paths_used, &path->node);
-	if (!path->since_us || ripc__rdma_now_us() - path->since_us > OLD_US)
+	if (!path->since_us || ripc__clock_us() - path->since_us > OLD_US)
 		path_renew(path);
 }
 
@@ -264,7 +265,7 @@ int ripc__verbs_path_get(struct verbs_port *port, const struct verbs_addr *addr,
 	path = path ? path : path_new(port, addr, key);
 	if (!path)
 		return -EAGAIN;
-	age_us = ripc__rdma_now_us() - path->since_us;
+	age_us = ripc__clock_us() - path->since_us;
 	error = path->busy ? -EINPROGRESS : path->error;
 	if (!path->busy && (!path->since_us || age_us > (path->error ? AGAIN_US : FRESH_US)))
 		error = path_refresh(path);

@@ -19,6 +19,7 @@
 #include "internal.h"
 #include "util/rare.h"
 #include "util/system/cancel.h"
+#include "util/system/clock.h"
 
 #define CLOCK_EVERY 16u   /* of the polls, one reads the clock, while any timer runs */
 #define LOOK_EVERY  (64u * CLOCK_EVERY) /* one polls all sources */
@@ -241,7 +242,7 @@ static void look_at_device(struct verbs_port *port)
 
 static void look_at_clock(struct verbs_port *port)
 {
-	uint64_t now_us = port->due_us == UINT64_MAX ? 0 : ripc__rdma_now_us();
+	uint64_t now_us = port->due_us == UINT64_MAX ? 0 : ripc__clock_us();
 
 	if (port->due_us <= now_us)
 		ripc__verbs_links_run(port, now_us);

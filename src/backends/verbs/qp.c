@@ -12,6 +12,7 @@
 #include "internal.h"
 #include "ripc/ripc.h"
 #include "util/rare.h"
+#include "util/system/clock.h"
 
 #define INLINE_WISHED 256u     /* bytes; devices that offer less report that */
 #define PAUSE_US      100000u  /* between two revivals: others get a turn */
@@ -79,7 +80,7 @@ RIPC__RARE void ripc__verbs_qp_failed(struct verbs_port *port)
 
 	if (port->failed || port->rdma->is_lost)
 		return;
-	now_us = ripc__rdma_now_us();
+	now_us = ripc__clock_us();
 	/* Without a link sends fail before the device reports that: no fault of the queue pair. */
 	ripc__rdma_device_look(port->rdma);
 	if (now_us - port->failed_us >= CALM_US || port->downs != port->rdma->n_downs ||
@@ -135,7 +136,7 @@ static bool all_is_taken(const struct verbs_port *port)
 
 RIPC__RARE void ripc__verbs_qp_revive(struct verbs_port *port)
 {
-	uint64_t now_us = ripc__rdma_now_us(), until_us = port->failed_us + FLUSH_US;
+	uint64_t now_us = ripc__clock_us(), until_us = port->failed_us + FLUSH_US;
 	bool is_out = port->ring.n_idle + port->ring.n_handed == port->ring.count;
 
 	if (port->failures > FAILURES_MAX ||

@@ -9,14 +9,12 @@
 #include "env.h"
 #include "util/hash/siphash.h"
 #include "util/system/cancel.h"
+#include "util/system/clock.h"
 
 uint64_t ripc__real_now_us(void *arg)
 {
-	struct timespec now;
-
 	(void)arg;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+	return ripc__clock_us();
 }
 
 static uint64_t real_wall_ns(void *arg)

@@ -159,7 +159,6 @@ void ripc__value_send(const struct store *store, const struct value *value, cons
 		size_t len);
 
 /* session.c */
-uint64_t ripc__store_clock_us(void);
 /* Does the work that is due or has arrived; notifies claims and known. */
 void ripc__session_step(struct store *store);
 void ripc__session_close(struct store *store);

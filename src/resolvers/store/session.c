@@ -19,22 +19,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <time.h>
 
 #include "internal.h"
 #include "ripc/ripc.h"
+#include "util/system/clock.h"
 
 #define RETRY_MOST_US 400000u
 #define PACKETS_MAX   512 /* looked at in one step */
 #define TOP           2   /* "/ripc/CLUSTER/s": the number of nodes above it */
-
-uint64_t ripc__store_clock_us(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u;
-}
 
 int ripc__session_error(int rc)
 {
@@ -174,7 +166,7 @@ static void disconnected(struct store *store)
 {
 	store->session = 0;
 	if (!store->away_us)
-		store->away_us = ripc__store_clock_us();
+		store->away_us = ripc__clock_us();
 }
 
 /* The session's own events; those of nodes have watchers of their own. */
@@ -331,7 +323,7 @@ static void say_away(struct store *store, uint64_t now_us)
 
 void ripc__session_step(struct store *store)
 {
-	uint64_t now_us = ripc__store_clock_us();
+	uint64_t now_us = ripc__clock_us();
 
 	if (store->renew)
 		ripc__session_close(store);

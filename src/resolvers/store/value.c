@@ -12,6 +12,7 @@
 #include "internal.h"
 #include "resolvers/inet.h"
 #include "util/bytes.h"
+#include "util/system/clock.h"
 
 #define VERSION 1u
 #define FIXED   28
@@ -167,7 +168,7 @@ bool ripc__addresses_look(struct store *store)
 	bool is_first = !store->scanned_us;
 
 	addresses_find(store->host.interfaces, &store->addresses);
-	store->scanned_us = ripc__store_clock_us();
+	store->scanned_us = ripc__clock_us();
 	return is_first || last.n_addrs != store->addresses.n_addrs ||
 		memcmp(last.addrs, store->addresses.addrs, 4 * (size_t)last.n_addrs) != 0;
 }
@@ -175,7 +176,7 @@ bool ripc__addresses_look(struct store *store)
 void ripc__addresses_get(struct store *store, struct value *value)
 {
 	if (!store->scanned_us || (store->changes < 0 &&
-			ripc__store_clock_us() - store->scanned_us >= RESCAN_US))
+			ripc__clock_us() - store->scanned_us >= RESCAN_US))
 		(void)ripc__addresses_look(store);
 	value->n_addrs = store->addresses.n_addrs;
 	memcpy(value->addrs, store->addresses.addrs, sizeof(value->addrs));
