@@ -165,12 +165,6 @@ static void drop_descriptor(struct rdmacm_port *port, int fd)
 	port->rdma->is_lost = true;
 }
 
-static void look_at_device(struct rdmacm_port *port)
-{
-	if (!ripc__rdma_device_events(port->rdma))
-		drop_descriptor(port, port->rdma->context->async_fd);
-}
-
 /* Is the device lost, while connections stand that are useless now? */
 static bool is_left_behind(const struct rdmacm_port *port)
 {
@@ -183,7 +177,8 @@ static RIPC__RARE void look(struct rdmacm_port *port)
 	uint64_t now_us;
 	bool is_all;
 
-	look_at_device(port);
+	if (!ripc__rdma_device_events(port->rdma))
+		drop_descriptor(port, port->rdma->context->async_fd);
 	ripc__rdma_worker_done(port->worker);
 	is_all = ripc__rdmacm_events(port);
 	port->look |= !is_all || is_left_behind(port);
