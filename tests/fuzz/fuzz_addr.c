@@ -54,7 +54,7 @@ static void choose_shm(const uint8_t *blob, size_t len, const uint8_t host[16])
 {
 	static struct shm_port port = {.dev.host.identity = IDENTITY};
 	struct ripc__addr addr = {.len = 0};
-	int error = ripc__shm_addr_choose(&port, blob, len, host, &addr);
+	int error = ripc__shm_backend.route.choose(&port, blob, len, host, &addr);
 	char text[64];
 
 	CLAIM(error == 0 || error == -EBADMSG || error == -EHOSTUNREACH);
@@ -62,7 +62,7 @@ static void choose_shm(const uint8_t *blob, size_t len, const uint8_t host[16])
 	if (error)
 		return;
 	CLAIM(addr.len == len && memcmp(addr.blob, blob, len) == 0);
-	ripc__shm_addr_text(&addr, text);
+	ripc__shm_backend.route.text(&addr, text);
 	check_text(text);
 }
 

@@ -442,11 +442,7 @@ struct shm_peer {
 	struct shm_out *out;
 };
 
-/* socket.c */
-int ripc__shm_port_addr(void *port, uint8_t blob[RIPC_ADDR_MAX]);
-int ripc__shm_addr_choose(void *port, const uint8_t *blob, size_t len, const uint8_t host[16],
-		struct ripc__addr *addr);
-void ripc__shm_addr_text(const struct ripc__addr *addr, char text[64]);
+/* shm.c */
 void ripc__shm_addr_fill(const struct shm_port *port, const uint8_t name[SHM_NAME_LEN],
 		struct ripc__addr *addr);
 
