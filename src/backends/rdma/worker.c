@@ -13,6 +13,7 @@
 
 #include "rdma.h"
 #include "util/rare.h"
+#include "util/system/kick.h"
 #include "util/system/thread.h"
 
 struct thread {
@@ -39,11 +40,8 @@ struct ripc__rdma_worker {
 
 static void finish(struct ripc__rdma_worker *worker, struct ripc__rdma_job *job)
 {
-	uint64_t one = 1;
-
 	list_append(&worker->finished, &job->node);
-	while (write(worker->fd, &one, sizeof(one)) < 0 && errno == EINTR)
-		;
+	ripc__kick(worker->fd);
 	/* Set afterwards: a thread that finds it false again has read the eventfd. */
 	atomic_store(&worker->any_finished, true);
 }
@@ -237,12 +235,9 @@ static void hand_back(struct ripc__rdma_worker *worker, struct list *from)
 
 static RIPC__RARE void take_finished(struct ripc__rdma_worker *worker)
 {
-	uint64_t count;
-
 	/* Jobs that finish from here on are announced anew. */
 	atomic_store(&worker->any_finished, false);
-	while (read(worker->fd, &count, sizeof(count)) < 0 && errno == EINTR)
-		;
+	ripc__kick_drain(worker->fd);
 	hand_back(worker, &worker->finished);
 	pthread_mutex_lock(&worker->lock);
 	if (worker->n_queued > worker->n_idle && worker->n_threads < RIPC__RDMA_THREADS)

@@ -26,6 +26,7 @@
 #include "internal.h"
 #include "util/bytes.h"
 #include "util/system/cancel.h"
+#include "util/system/kick.h"
 #include "util/system/locks.h"
 
 /* ---- passed ------------------------------------------------------------------------------ */
@@ -181,11 +182,9 @@ static bool is_dead(const struct shm_out *out)
 void ripc__shm_clock_strike(struct shm_port *port)
 {
 	struct shm_out *out;
-	uint64_t strikes;
 	uint32_t at = 0;
 
-	while (read(port->clock.fd, &strikes, sizeof(strikes)) < 0 && errno == EINTR)
-		;
+	ripc__kick_drain(port->clock.fd);
 	port->clock_runs = false;
 	port->look_leases = true;
 	port->freed |= port->untrimmed;

@@ -615,8 +615,6 @@ void ripc__shm_wait(void *port);
 void ripc__shm_wake(void *port);
 /* For a poll that has taken a wake-up on the sockets, or the bell: a sleeper may have missed it. */
 void ripc__shm_rearm(struct shm_port *port);
-/* Makes the descriptor readable. */
-void ripc__shm_ring_bell(const struct shm_port *port);
 
 /* wait.c */
 /*

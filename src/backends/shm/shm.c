@@ -21,6 +21,7 @@
 #include "util/bytes.h"
 #include "util/rare.h"
 #include "util/system/cancel.h"
+#include "util/system/kick.h"
 #include "util/system/remedy.h"
 
 #define RINGS_PART 16u /* rings take at most this part of all memory */
@@ -339,12 +340,8 @@ static uint32_t take_from_rings(struct shm_port *port, struct ripc__event *event
 
 static void drain_bell(struct shm_port *port)
 {
-	uint64_t count;
-
 	port->roused = true;
-
-	while (read(port->bell.fd, &count, sizeof(count)) < 0 && errno == EINTR)
-		;
+	ripc__kick_drain(port->bell.fd);
 }
 
 /* Ends links that sent nothing for long, and links to dead processes. */

@@ -20,6 +20,7 @@
 #include "util/rare.h"
 #include "util/system/cancel.h"
 #include "util/system/clock.h"
+#include "util/system/kick.h"
 
 #define CLOCK_EVERY 16u   /* of the polls, one reads the clock, while any timer runs */
 #define LOOK_EVERY  (64u * CLOCK_EVERY) /* one polls all sources */
@@ -345,7 +346,6 @@ static void look_at_others(struct verbs_port *port)
 {
 	struct epoll_event events[4];
 	int n = epoll_wait(port->others.epoll_fd, events, 4, 0);
-	uint64_t count;
 
 	for (int i = 0; i < n; i++) {
 		if (events[i].data.fd == port->rdma->context->async_fd)
@@ -353,7 +353,7 @@ static void look_at_others(struct verbs_port *port)
 		else if (events[i].data.fd == port->others.timer_fd)
 			port->others.set_us = 0; /* has fired: setting it again makes it quiet */
 		else if (events[i].data.fd == port->wake_fd)
-			(void)!read(port->wake_fd, &count, sizeof(count)); /* 0 afterwards */
+			ripc__kick_drain(port->wake_fd);
 	}
 }
 
@@ -431,8 +431,6 @@ void ripc__verbs_wait(void *state)
 void ripc__verbs_wake(void *state)
 {
 	const struct verbs_port *port = state;
-	uint64_t one = 1;
 
-	while (write(port->wake_fd, &one, sizeof(one)) < 0 && errno == EINTR)
-		;
+	ripc__kick(port->wake_fd);
 }
