@@ -567,7 +567,16 @@ static void handed_free(struct shm_port *port, struct shm_key *key)
 	key_free(port, key, left);
 }
 
-static bool take_back(struct shm_out *out, uint32_t at);
+/* False: not now. */
+static bool take_back(struct shm_out *out, uint32_t at)
+{
+	if (ripc__shm_send_memory(out->watch.fd, SHM_SLAB, at, 0, -1))
+		return false;
+	out->exports->slabs[at].memory.id = 0;
+	ripc__shm_point("slab_trimmed");
+	out->exports->last_serial++;
+	return true;
+}
 
 /*
  * We wait for leases of this memory. Partners that have it, but nothing of it mapped, may have
@@ -716,17 +725,6 @@ static bool is_there(const struct shm_port *port, const struct ripc__shared *mem
 
 	return shm_import_is_id(memory->id) ? shm_import_is_there(port, memory) :
 		host->is_shared(host->arg, memory);
-}
-
-/* False: not now. */
-static bool take_back(struct shm_out *out, uint32_t at)
-{
-	if (ripc__shm_send_memory(out->watch.fd, SHM_SLAB, at, 0, -1))
-		return false;
-	out->exports->slabs[at].memory.id = 0;
-	ripc__shm_point("slab_trimmed");
-	out->exports->last_serial++;
-	return true;
 }
 
 void ripc__shm_exports_trim(struct shm_out *out)

@@ -51,9 +51,7 @@ static bool take_table(struct shm_imports *imports, int fd)
 	return true;
 }
 
-/*
- * The descriptor stays with the claims. A process that cannot lock the claims has none.
- */
+/* The descriptor stays with the claims. A process that cannot lock the claims has none. */
 static bool take_claims(struct shm_imports *imports, int *fd)
 {
 	void *claims;
