@@ -60,8 +60,7 @@ static const struct ripc__module *module_load(const char *path, char why[256], c
 	return module;
 }
 
-/* Unused if every module was left out. */
-static __attribute__((unused)) const struct ripc__module *load_any(const char *name, char why[256],
+static const struct ripc__module *load_any(const char *name, char why[256],
 		char remedy[256])
 {
 	char path[PATH_MAX];
@@ -74,7 +73,7 @@ static __attribute__((unused)) const struct ripc__module *load_any(const char *n
 	return module_load(path, why, remedy);
 }
 
-static __attribute__((unused)) const struct ripc__backend *load(const char *name, char why[256],
+static const struct ripc__backend *load(const char *name, char why[256],
 		char remedy[256])
 {
 	const struct ripc__module *module = load_any(name, why, remedy);
@@ -82,7 +81,6 @@ static __attribute__((unused)) const struct ripc__backend *load(const char *name
 	return module ? module->backend : NULL;
 }
 
-#if defined(RIPC_VERBS) || defined(RIPC_RDMACM)
 static bool has_devices(void)
 {
 	DIR *devices = opendir(DEVICES);
@@ -105,7 +103,6 @@ static const struct ripc__backend *load_rdma(const char *name, char why[256], ch
 	snprintf(remedy, 256, "if this host has a device, load its driver");
 	return NULL;
 }
-#endif
 
 #ifdef RIPC_VERBS
 const struct ripc__backend ripc__verbs_backend = {.name = "verbs", .id = 4};
@@ -125,19 +122,12 @@ const struct ripc__backend *ripc__module_get(const struct ripc__backend *named,
 	(void)host; /* unused if ofi was left out */
 	if (ripc__backend_is_refused(named, why, remedy))
 		return NULL;
-#if defined(RIPC_VERBS)
-	if (named == &ripc__verbs_backend)
-		return load_rdma("verbs", why, remedy);
-#endif
-#if defined(RIPC_RDMACM)
-	if (named == &ripc__rdmacm_backend)
-		return load_rdma("rdmacm", why, remedy);
-#endif
-#if defined(RIPC_OFI)
+#ifdef RIPC_OFI
 	if (named == &ripc__ofi_backend)
 		return ripc__ofi_is_wanted(host, why, remedy) ? NULL : load("ofi", why, remedy);
 #endif
-	return named;
+	/* A backend that is built in can be probed. */
+	return named->net.probe ? named : load_rdma(named->name, why, remedy);
 }
 
 #ifdef RIPC_STORE

@@ -11,10 +11,6 @@ const struct ripc__option ripc__verbs_options[] = {
 	{0},
 };
 
-/* ---- rdmacm ------------------------------------------------------------------------------ */
-
-/* The options of the rdmacm backend. */
-
 const struct ripc__option ripc__rdmacm_options[] = {
 	{"rdmacm.any", RIPC_SWITCH, 0, 0, offsetof(struct rdmacm_options, any)},
 	{"rdmacm.connections", RIPC_NUMBER, 2, 4096, offsetof(struct rdmacm_options, connections)},
@@ -25,10 +21,6 @@ const struct ripc__option ripc__rdmacm_options[] = {
 	{"rdmacm.udp", RIPC_SWITCH, 0, 0, offsetof(struct rdmacm_options, udp)},
 	{0},
 };
-
-/* ---- ofi --------------------------------------------------------------------------------- */
-
-/* The options of the ofi backend. */
 
 const struct ripc__option ripc__ofi_options[] = {
 	{"ofi.checksum", RIPC_SWITCH, 0, 0, offsetof(struct ofi_wish, checksum)},

@@ -9,8 +9,6 @@
 
 /* ---- verbs ------------------------------------------------------------------------------- */
 
-/* The options of the verbs backend, known also where it is not built in. */
-
 struct verbs_options {
 	uint32_t connections, receives, gid_index;
 	const char *device; /* NULL: any */
@@ -18,8 +16,6 @@ struct verbs_options {
 };
 
 /* ---- rdmacm ------------------------------------------------------------------------------ */
-
-/* The options of the rdmacm backend, known also where it is not built in. */
 
 struct rdmacm_options {
 	uint32_t connections, receives, port;
@@ -29,8 +25,6 @@ struct rdmacm_options {
 };
 
 /* ---- ofi --------------------------------------------------------------------------------- */
-
-/* The options of the ofi backend, known also where it is not built in. */
 
 struct ofi_wish {
 	const char *provider; /* NULL: efa */
@@ -44,9 +38,7 @@ struct ofi_wish {
 
 #define OFI_READS_RULE 2u /* where the device has them */
 
-/* ---- present ----------------------------------------------------------------------------- */
-
-/* Whether the ofi backend is worth loading: found without libfabric. */
+/* ---- ofi/present.c ----------------------------------------------------------------------- */
 
 /*
  * 0: a provider is configured, or this host has an EFA device. -ENODEV: neither; why and remedy

@@ -147,7 +147,7 @@ static int name_add(struct name_list *list, const struct name *name)
 static int names_refresh(struct local *local)
 {
 	struct names *names = &local->names;
-	uint64_t now_us = ripc__clock_us(CLOCK_MONOTONIC);
+	uint64_t now_us = ripc__clock_us();
 	uint64_t patience_us = COST_TIMES * names->took_us;
 	uint64_t began_us; /* of this thread's processor time: other threads may run in between */
 	unsigned int uid;
@@ -175,7 +175,7 @@ static int names_refresh(struct local *local)
 	}
 	free(line);
 	fclose(file);
-	names->read_us = ripc__clock_us(CLOCK_MONOTONIC);
+	names->read_us = ripc__clock_us();
 	names->took_us = ripc__clock_us(CLOCK_THREAD_CPUTIME_ID) - began_us;
 	return error;
 }

@@ -393,7 +393,7 @@ static void renew_later(struct static_source *state)
 
 	if (*state->peers.why_not && after_us > NAMES_SOON_US)
 		after_us = NAMES_SOON_US;
-	state->due_us = state->names_s ? ripc__clock_us(CLOCK_MONOTONIC) + after_us : UINT64_MAX;
+	state->due_us = state->names_s ? ripc__clock_us() + after_us : UINT64_MAX;
 }
 
 /* The last addresses of the names count until the name service answers. */
@@ -422,7 +422,7 @@ static void renew(struct static_source *state)
 {
 	if (state->renewal) {
 		names_take(state);
-	} else if (ripc__clock_us(CLOCK_MONOTONIC) >= state->due_us) {
+	} else if (ripc__clock_us() >= state->due_us) {
 		state->renewal = renewal_begin(state->host.peers, state->port,
 			state->renewed_fd);
 		renew_later(state);

@@ -104,3 +104,9 @@ void ripc__buffer_put(struct ripc__buffer *buffer, uint32_t n)
 	if (atomic_fetch_sub_explicit(&set->live, 1, memory_order_acq_rel) == 1)
 		munmap(set, set->mapped);
 }
+
+void ripc__buffer_release(void *port, void *handle)
+{
+	(void)port; /* may be closed already */
+	ripc__buffer_put(handle, 1);
+}

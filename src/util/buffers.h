@@ -40,5 +40,7 @@ void ripc__buffers_range(const struct ripc__buffers *set, struct iovec *range);
 void ripc__buffer_hold(struct ripc__buffer *buffer, uint32_t n);
 /* Removes n users. Any thread. */
 void ripc__buffer_put(struct ripc__buffer *buffer, uint32_t n);
+/* As ripc__backend.datagrams.release, with the buffer as handle: removes one user. */
+void ripc__buffer_release(void *port, void *handle);
 
 #endif

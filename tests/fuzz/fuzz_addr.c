@@ -31,17 +31,17 @@ static void check_udp(const struct ripc__addr *addr, const uint8_t host[16], int
 	CLAIM(family == AF_INET6 || IN6_IS_ADDR_V4MAPPED(&own.at.sin6_addr));
 	CLAIM(!IN6_IS_ADDR_UNSPECIFIED(&own.at.sin6_addr));
 	CLAIM(!IN6_IS_ADDR_MULTICAST(&own.at.sin6_addr));
-	ripc__udp_addr_text(addr, text);
+	ripc__udp_backend.route.text(addr, text);
 	check_text(text);
 	peer.to = own.at;
-	CLAIM(ripc__udp_peer_matches(NULL, &peer, addr));
+	CLAIM(ripc__udp_backend.route.matches(NULL, &peer, addr));
 }
 
 static void choose_udp(const uint8_t *blob, size_t len, const uint8_t host[16], int family)
 {
 	struct udp_port port = {.family = family};
 	struct ripc__addr addr = {.len = 0};
-	int error = ripc__udp_addr_choose(&port, blob, len, host, &addr);
+	int error = ripc__udp_backend.route.choose(&port, blob, len, host, &addr);
 
 	CLAIM(error == 0 || error == -EBADMSG || error == -EADDRNOTAVAIL || error == -EAFNOSUPPORT);
 	if (error)
@@ -54,7 +54,7 @@ static void choose_shm(const uint8_t *blob, size_t len, const uint8_t host[16])
 {
 	static struct shm_port port = {.dev.host.identity = IDENTITY};
 	struct ripc__addr addr = {.len = 0};
-	int error = ripc__shm_addr_choose(&port, blob, len, host, &addr);
+	int error = ripc__shm_backend.route.choose(&port, blob, len, host, &addr);
 	char text[64];
 
 	CLAIM(error == 0 || error == -EBADMSG || error == -EHOSTUNREACH);
@@ -62,7 +62,7 @@ static void choose_shm(const uint8_t *blob, size_t len, const uint8_t host[16])
 	if (error)
 		return;
 	CLAIM(addr.len == len && memcmp(addr.blob, blob, len) == 0);
-	ripc__shm_addr_text(&addr, text);
+	ripc__shm_backend.route.text(&addr, text);
 	check_text(text);
 }
 

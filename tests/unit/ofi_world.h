@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "backends/ofi/internal.h"
+#include "util/buffers.h"
 
 #define SKIPPED   77
 #define TURNS_MAX 20000 /* of 1 ms at most, until what must come has come */
@@ -136,7 +137,7 @@ static inline uint32_t end_number(struct end *end, struct end *other)
 		end_next(end, other, &event);
 	} while (event.kind == RIPC_EV_PEER);
 	memcpy(&number, event.data, sizeof(number));
-	ripc__ofi_release(&end->port, event.handle);
+	ripc__buffer_release(&end->port, event.handle);
 	return number;
 }
 

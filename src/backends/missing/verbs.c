@@ -1,29 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Stands in for the verbs backend where that was not built, and reports so. */
-#include <errno.h>
-#include <stdio.h>
+/* Stands in for the verbs backend where that was not built. */
+#include "internal.h"
 
-#include "core/net/backend.h"
-#include "ripc/ripc.h"
-
-static int probe(const struct ripc__host *host, char why[256], char remedy[256])
-{
-	(void)host;
-	snprintf(why, 256, "not built in");
-	snprintf(remedy, 256, "install libibverbs-dev, 32 or newer, and build again");
-	return -ENOSYS;
-}
-
-static int open_port(void *port, const struct ripc__host *host, struct ripc__attr *attr)
-{
-	(void)port;
-	(void)attr;
-	host->log(host->arg, RIPC_LOG_WARN, "verbs: not built in");
-	return -ENOSYS;
-}
-
-const struct ripc__backend ripc__verbs_backend = {
-	.name = "verbs",
-	.id = 4,
-	.net = {.probe = probe, .open = open_port},
-};
+MISSING(verbs, 4, "libibverbs-dev, 32 or newer");

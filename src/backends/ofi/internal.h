@@ -340,7 +340,6 @@ int ripc__ofi_send(void *port, void *peer, const struct ripc__tx *tx, uint32_t n
 
 /* ---- memory.c: keys and regions ---------------------------------------------------------- */
 
-void ripc__ofi_memory_open(struct ofi_device *dev);
 /* Closes memory that is read into: nothing is written there any more. */
 void ripc__ofi_regions_close(struct ofi_device *dev);
 /* Closes all memory: no partner can reach it any more. */
@@ -374,12 +373,11 @@ uint32_t ripc__ofi_reads_take(struct ofi_port *port, struct ripc__event *events,
 
 /* ---- poll.c ------------------------------------------------------------------------------ */
 
+/* Allocates port->handed, which the caller frees, also on failure. */
 int ripc__ofi_receives_open(struct ofi_port *port);
-void ripc__ofi_receives_close(struct ofi_port *port);
 /* Lets libfabric work, and handles completions, as far as there is room. */
 void ripc__ofi_progress(struct ofi_port *port);
 int ripc__ofi_poll(void *port, struct ripc__event *events, uint32_t n, bool all);
-void ripc__ofi_release(void *port, void *handle);
 int ripc__ofi_wait_open(struct ofi_port *port);
 void ripc__ofi_wait_close(struct ofi_port *port);
 int ripc__ofi_wait_arm(void *port);

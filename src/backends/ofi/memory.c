@@ -103,12 +103,6 @@ void ripc__ofi_mem_dereg(void *port, void *region)
 	region_close(&((struct ofi_port *)port)->dev, region);
 }
 
-/* Must memory be registered before it is read into? */
-static bool ofi_registers(const struct ofi_device *dev)
-{
-	return has_mode(dev, FI_MR_LOCAL);
-}
-
 void ripc__ofi_regions_close(struct ofi_device *dev)
 {
 	while (!list_empty(&dev->regions))
@@ -125,12 +119,6 @@ static uint32_t check_of(uint64_t address, uint32_t key, const uint8_t *reader, 
 	put32(bytes + 8, key);
 	memcpy(bytes + 12, reader, len);
 	return ripc__crc32c(0, bytes, 12 + len);
-}
-
-void ripc__ofi_memory_open(struct ofi_device *dev)
-{
-	ripc__map_init(&dev->keys, dev->host.context);
-	list_init(&dev->regions);
 }
 
 void ripc__ofi_memory_close(struct ofi_device *dev)
@@ -357,7 +345,7 @@ int ripc__ofi_read(void *state, void *peer_state, const struct ripc__move *move)
 		return -ECONNRESET;
 	if (list_empty(&port->free_reads))
 		return -EAGAIN;
-	if (move->len && !region && ofi_registers(&port->dev))
+	if (move->len && !region && has_mode(&port->dev, FI_MR_LOCAL))
 		return -EINVAL;
 	read = list_entry(list_pop(&port->free_reads), struct ofi_read, node);
 	read->link = peer->link;

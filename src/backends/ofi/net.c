@@ -25,6 +25,7 @@
 #include "ripc/ripc.h"
 #include "util/buffers.h"
 #include "util/options.h"
+#include "util/system/clock.h"
 #include "util/system/thread.h"
 
 #define CLOSE_MS       500  /* after this the closing goes on alone */
@@ -60,7 +61,7 @@ static void close_fid(struct fid *fid)
 		fi_close(fid);
 }
 
-#define CLOSE(object) close_fid((object) ? &(object)->fid : NULL)
+#define CLOSE(object) (close_fid((object) ? &(object)->fid : NULL), (object) = NULL)
 
 /* ---- opening ----------------------------------------------------------------------------- */
 
@@ -136,7 +137,6 @@ static int open_endpoint(struct ofi_net *net)
 
 	for (int i = 1; error == -FI_EBUSY && i < ENDPOINT_TRIES; i++) {
 		CLOSE(net->ep);
-		net->ep = NULL;
 		error = try_endpoint(net);
 	}
 	return error;
@@ -194,11 +194,6 @@ static void endpoint_close(struct ofi_net *net)
 	free(net->sends);
 	free(net->reads);
 	/* Field by field: the closing of the device may be looking at net->closing. */
-	net->ep = NULL;
-	net->av = NULL;
-	net->cq = NULL;
-	net->eq = NULL;
-	net->receive_mr = net->send_mr = NULL;
 	net->receive_buffers = net->send_buffers = NULL;
 	net->receives = NULL;
 	net->sends = NULL;
@@ -255,19 +250,11 @@ static bool has_ops(const struct ofi_net *net)
 	return net->info->ep_attr->protocol == FI_PROTO_EFA && net->n_ops;
 }
 
-static uint64_t now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
 void ripc__ofi_net_await(struct ofi_net *net)
 {
-	uint64_t until_ms = now_ms() + CLOSE_MS;
+	uint64_t until_us = ripc__clock_us() + CLOSE_MS * 1000;
 
-	while (has_ops(net) && !look(net) && now_ms() < until_ms)
+	while (has_ops(net) && !look(net) && ripc__clock_us() < until_us)
 		poll(NULL, 0, 1);
 }
 
@@ -298,10 +285,11 @@ static void libfabric_leave(void)
 /* Runs before libfabric's own, because libfabric was loaded for us. */
 static __attribute__((destructor)) void process_exits(void)
 {
-	uint64_t until_ms = now_ms() + EXIT_MS;
+	uint64_t until_us = ripc__clock_us() + EXIT_MS * 1000;
 
 	atomic_store(&process.exits, true);
-	while (atomic_load(&process.inside) && process.pid == getpid() && now_ms() < until_ms)
+	while (atomic_load(&process.inside) && process.pid == getpid() &&
+			ripc__clock_us() < until_us)
 		poll(NULL, 0, 1);
 }
 
@@ -422,11 +410,7 @@ int ripc__ofi_net_start(struct ofi_net *net, uint32_t receives, uint32_t len)
 	return error;
 }
 
-/* ---- info -------------------------------------------------------------------------------- */
-
-/*
- * The choice of libfabric's provider and device; the provider's needs, and suitable datagrams.
- */
+/* ---- the choice of provider and device --------------------------------------------------- */
 
 #define DATAGRAM_MIN 1536u /* with our head */
 #define MESSAGE_ANY  16384u /* where there is no reason for another length */

@@ -14,6 +14,7 @@
 
 #include "backends/options.h"
 #include "ripc/ripc.h"
+#include "util/buffers.h"
 #include "util/system/cancel.h"
 
 #define READ_MAX (1u << 30)
@@ -110,7 +111,8 @@ static int open_device(struct ofi_device *dev, const struct ripc__host *host)
 	error = ripc__ofi_net_open(info, &dev->net);
 	if (error)
 		return error;
-	ripc__ofi_memory_open(dev);
+	ripc__map_init(&dev->keys, host->context);
+	list_init(&dev->regions);
 	return 0;
 }
 
@@ -166,7 +168,7 @@ static int open_port(struct ofi_port *port)
 		goto err_receives;
 	return 0;
 err_receives:
-	ripc__ofi_receives_close(port);
+	free(port->handed);
 err_stop:
 	ripc__ofi_net_stop(port->net);
 	return error;
@@ -205,7 +207,7 @@ static void close_all(void *state)
 	/* A close that goes on alone writes nowhere. */
 	ripc__ofi_regions_close(&port->dev);
 	ripc__ofi_net_stop(port->net);
-	ripc__ofi_receives_close(port);
+	free(port->handed);
 	ripc__ofi_links_close(port);
 	close_device(&port->dev);
 }
@@ -263,7 +265,7 @@ const struct ripc__backend ripc__ofi_backend = {
 	.datagrams = {
 		.send = ripc__ofi_send,
 		.poll = ripc__ofi_poll,
-		.release = ripc__ofi_release,
+		.release = ripc__buffer_release,
 	},
 	.mem = {
 		.reg = ripc__ofi_mem_reg,

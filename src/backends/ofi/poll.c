@@ -10,11 +10,11 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "ripc/ripc.h"
 #include "util/buffers.h"
 #include "util/system/cancel.h"
+#include "util/system/clock.h"
 
 #define STUCK_LOOK_US 2000 /* until waiting operations are tried again */
 #define STEP_US       100000  /* a longer gap between two looks was not libfabric's work */
@@ -78,17 +78,6 @@ int ripc__ofi_receives_open(struct ofi_port *port)
 		keep(port, &port->net->receives[i]);
 	refill(port);
 	return port->idle == &port->net->receives[0] ? -EIO : 0;
-}
-
-void ripc__ofi_receives_close(struct ofi_port *port)
-{
-	free(port->handed);
-}
-
-void ripc__ofi_release(void *port, void *handle)
-{
-	(void)port; /* may be closed already */
-	ripc__buffer_put(handle, 1);
 }
 
 /* ---- completions ------------------------------------------------------------------------- */
@@ -225,12 +214,8 @@ static void look_for_errors(struct ofi_port *port)
 /* A long time since the last note was not libfabric's. */
 static void note_time(struct ofi_port *port)
 {
-	struct timespec time;
-	uint64_t now_us, passed_us;
+	uint64_t now_us = ripc__clock_us(), passed_us = now_us - port->looked_us;
 
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	now_us = (uint64_t)time.tv_sec * 1000000 + (uint64_t)time.tv_nsec / 1000;
-	passed_us = now_us - port->looked_us;
 	port->looked_us = now_us;
 	port->worked_us += passed_us < STEP_US ? passed_us : STEP_US;
 }

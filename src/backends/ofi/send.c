@@ -202,12 +202,7 @@ static struct ofi_send *fill(struct ofi_port *port, struct ofi_link *link,
 	send->greets = false;
 	send->len = port->head_len + tx->len;
 	memcpy(to, port->head, port->head_len);
-	to += port->head_len;
-	for (uint32_t i = 0; i < tx->n_iov; i++) {
-		if (tx->iov[i].iov_len)
-			memcpy(to, tx->iov[i].iov_base, tx->iov[i].iov_len);
-		to += tx->iov[i].iov_len;
-	}
+	ripc__tx_copy(to + port->head_len, tx);
 	return send;
 }
 

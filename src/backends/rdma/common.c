@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The clock, numbers that nobody can guess, posting without SIGPIPE, and openings of routes. */
+/*
+ * Numbers that nobody can guess, completion queues, posting without SIGPIPE, and openings of
+ * routes.
+ */
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -8,14 +11,6 @@
 #include "rdma.h"
 #include "util/hash/siphash.h"
 #include "util/rare.h"
-
-uint64_t ripc__rdma_now_us(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
-}
 
 uint64_t ripc__rdma_nonce(const uint8_t secret[16], uint64_t *counter)
 {
@@ -26,6 +21,59 @@ uint64_t ripc__rdma_nonce(const uint8_t secret[16], uint64_t *counter)
 		nonce = ripc__siphash(secret, counter, sizeof(*counter));
 	} while (!nonce);
 	return nonce;
+}
+
+/* ---- the completion queue ---------------------------------------------------------------- */
+
+#define ACK_EVERY 64u /* events of the channel are acknowledged together */
+
+int ripc__rdma_queue_open(struct ripc__rdma_queue *queue, const struct ripc__rdma_device *device,
+		uint64_t entries)
+{
+	int error;
+
+	queue->channel = ibv_create_comp_channel(device->context);
+	if (!queue->channel)
+		return -errno;
+	error = ripc__rdma_nonblocking(queue->channel->fd);
+	if (!error)
+		error = ripc__rdma_nonblocking(device->context->async_fd);
+	if (error)
+		goto err_channel;
+	queue->cq = ibv_create_cq(device->context, (int)entries, NULL, queue->channel, 0);
+	if (queue->cq)
+		return 0;
+	error = -ENOMEM;
+err_channel:
+	ibv_destroy_comp_channel(queue->channel);
+	return error;
+}
+
+static void acknowledge(struct ripc__rdma_queue *queue)
+{
+	if (queue->unacked)
+		ibv_ack_cq_events(queue->cq, queue->unacked);
+	queue->unacked = 0;
+}
+
+void ripc__rdma_queue_close(struct ripc__rdma_queue *queue)
+{
+	acknowledge(queue);
+	ibv_destroy_cq(queue->cq);
+	ibv_destroy_comp_channel(queue->channel);
+}
+
+bool ripc__rdma_queue_event(struct ripc__rdma_queue *queue)
+{
+	struct ibv_cq *cq;
+	void *context;
+
+	if (ibv_get_cq_event(queue->channel, &cq, &context))
+		return errno == EAGAIN || errno == EINTR;
+	queue->armed = false;
+	if (++queue->unacked == ACK_EVERY)
+		acknowledge(queue);
+	return true;
 }
 
 /* ---- post -------------------------------------------------------------------------------- */
@@ -130,7 +178,7 @@ void ripc__rdma_openings_end(struct list *waiting, int status, struct list *ende
 			status, ended);
 }
 
-void ripc__rdma_opening_forget(struct list *list, uint32_t number)
+static void forget(struct list *list, uint32_t number)
 {
 	list_for_each_safe(node, list) {
 		struct ripc__rdma_opening *opening = list_entry(node, struct ripc__rdma_opening,
@@ -141,6 +189,14 @@ void ripc__rdma_opening_forget(struct list *list, uint32_t number)
 		list_remove(&opening->node);
 		free(opening);
 	}
+}
+
+void ripc__rdma_opening_forget(struct list *waiting, struct list *ended, uint32_t number)
+{
+	if (!number)
+		return;
+	forget(waiting, number);
+	forget(ended, number);
 }
 
 void ripc__rdma_openings_free(struct list *list)

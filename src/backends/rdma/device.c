@@ -44,12 +44,11 @@ int ripc__rdma_nonblocking(int fd)
 
 int ripc__rdma_gid_rank(const struct ibv_gid_entry *entry)
 {
-	static const uint8_t mapped[12] = {[10] = 0xff, 0xff};
 	const uint8_t *raw = entry->gid.raw;
 
 	if (entry->gid_type != IBV_GID_TYPE_ROCE_V2)
 		return 1;
-	if (memcmp(raw, mapped, sizeof(mapped)) == 0)
+	if (ripc__rdma_is_v4(raw))
 		return 4;
 	return raw[0] == 0xfe && (raw[1] & 0xc0) == 0x80 ? 2 : 3;
 }
@@ -196,6 +195,7 @@ int ripc__rdma_device_open(struct ripc__rdma_device *device, const struct ripc__
 		return search.error;
 	*device = found;
 	list_init(&device->regions);
+	ripc__map_init(&device->keys, device->host.context);
 	snprintf(why, 256, "%.32s port %u, %s, MTU %d, GID index %u",
 		ibv_get_device_name(device->context->device), device->port,
 		device->kind == RIPC__RDMA_INFINIBAND ? "InfiniBand" :
@@ -206,8 +206,20 @@ int ripc__rdma_device_open(struct ripc__rdma_device *device, const struct ripc__
 	return 0;
 }
 
+int ripc__rdma_device_start(struct ripc__rdma_device *device)
+{
+	device->pd = ibv_alloc_pd(device->context);
+	if (device->pd)
+		return 0;
+	ripc__rdma_device_close(device);
+	return -ENOMEM;
+}
+
 void ripc__rdma_device_close(struct ripc__rdma_device *device)
 {
+	ripc__rdma_memory_close(device);
+	if (device->pd)
+		ibv_dealloc_pd(device->pd);
 	ibv_close_device(device->context);
 }
 
@@ -255,20 +267,13 @@ void ripc__rdma_device_look(struct ripc__rdma_device *device)
 	device->is_down = device->lacks_address;
 }
 
-enum ripc__rdma_event ripc__rdma_device_event(struct ripc__rdma_device *device, uint32_t *qpn)
+static void take_event(struct ripc__rdma_device *device, enum ibv_event_type type)
 {
-	struct ibv_async_event event;
-	enum ripc__rdma_event what = RIPC__RDMA_CHANGED;
-
-	if (ibv_get_async_event(device->context, &event))
-		return RIPC__RDMA_NOTHING;
-	switch (event.event_type) {
+	switch (type) {
 	case IBV_EVENT_QP_FATAL:
 	case IBV_EVENT_QP_REQ_ERR:
 	case IBV_EVENT_QP_ACCESS_ERR:
-		*qpn = event.element.qp->qp_num;
-		what = RIPC__RDMA_QP;
-		break;
+		break; /* completions show a failed queue pair */
 	case IBV_EVENT_DEVICE_FATAL:
 	case IBV_EVENT_CQ_ERR:
 	case IBV_EVENT_SRQ_ERR:
@@ -282,6 +287,15 @@ enum ripc__rdma_event ripc__rdma_device_event(struct ripc__rdma_device *device, 
 		ripc__rdma_device_look(device);
 		break;
 	}
-	ibv_ack_async_event(&event);
-	return what;
+}
+
+bool ripc__rdma_device_events(struct ripc__rdma_device *device)
+{
+	struct ibv_async_event event;
+
+	for (errno = EAGAIN; !ibv_get_async_event(device->context, &event); errno = EAGAIN) {
+		take_event(device, event.event_type);
+		ibv_ack_async_event(&event);
+	}
+	return errno == EAGAIN || errno == EINTR;
 }

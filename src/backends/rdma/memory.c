@@ -14,6 +14,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 
 #include "rdma.h"
@@ -21,6 +22,7 @@
 #include "util/bytes.h"
 #include "util/hash/crc32c.h"
 #include "util/rare.h"
+#include "util/system/cancel.h"
 
 struct open_key {
 	struct ripc__rdma_space *space;
@@ -45,7 +47,7 @@ static void explain_memlock(struct ripc__rdma_device *device, size_t len, int er
 		(uint64_t)limit.rlim_cur);
 }
 
-int ripc__rdma_register(struct ripc__rdma_device *device, struct ibv_pd *pd,
+static int register_range(struct ripc__rdma_device *device, struct ibv_pd *pd,
 		const struct iovec *mem, int access, struct ibv_mr **mr)
 {
 	struct ibv_mr *made;
@@ -62,6 +64,21 @@ int ripc__rdma_register(struct ripc__rdma_device *device, struct ibv_pd *pd,
 	if (error == -ENOMEM || error == -EPERM)
 		explain_memlock(device, mem->iov_len, error);
 	return error == -EPERM ? -ENOMEM : error;
+}
+
+int ripc__rdma_register_buffers(struct ripc__rdma_device *device, struct ibv_pd *pd,
+		struct ripc__buffers *buffers, int access, struct ibv_mr **mr)
+{
+	struct iovec range;
+	int error;
+
+	ripc__buffers_range(buffers, &range);
+	/* Without this the kernel copies registered pages at a fork (Linux 5.12). */
+	(void)madvise(range.iov_base, range.iov_len, MADV_DONTFORK);
+	error = register_range(device, pd, &range, access, mr);
+	if (error)
+		ripc__buffers_close(buffers);
+	return error;
 }
 
 /* A device that cannot deregister is failing: it is not used any more. -EIO then. */
@@ -112,13 +129,13 @@ void ripc__rdma_space_put(struct ripc__rdma_space *space)
 /* ---- regions ----------------------------------------------------------------------------- */
 
 int ripc__rdma_region_open(struct ripc__rdma_space *space, const struct iovec *mem, int access,
-		struct ripc__rdma_region **region)
+		void **region)
 {
 	struct ripc__rdma_region *made = malloc(sizeof(*made));
 	int error = made ? 0 : -ENOMEM;
 
 	if (!error)
-		error = ripc__rdma_register(space->device, space->pd, mem, access, &made->mr);
+		error = register_range(space->device, space->pd, mem, access, &made->mr);
 	if (error) {
 		free(made);
 		return error;
@@ -130,7 +147,7 @@ int ripc__rdma_region_open(struct ripc__rdma_space *space, const struct iovec *m
 	return 0;
 }
 
-void ripc__rdma_region_close(struct ripc__rdma_region *region)
+static void region_close(struct ripc__rdma_region *region)
 {
 	struct ripc__rdma_space *space = region->space;
 
@@ -140,11 +157,12 @@ void ripc__rdma_region_close(struct ripc__rdma_region *region)
 	ripc__rdma_space_put(space);
 }
 
-void ripc__rdma_regions_close(struct ripc__rdma_device *device)
+void ripc__rdma_mem_dereg(void *port, void *region)
 {
-	while (!list_empty(&device->regions))
-		ripc__rdma_region_close(list_entry(device->regions.next,
-			struct ripc__rdma_region, node));
+	RIPC__HOLD_CANCEL;
+
+	(void)port;
+	region_close(region);
 }
 
 /* ---- keys -------------------------------------------------------------------------------- */
@@ -158,11 +176,6 @@ static uint32_t check_of(uint64_t address, uint32_t rkey)
 	return ripc__crc32c(0, bytes, sizeof(bytes));
 }
 
-void ripc__rdma_keys_init(struct ripc__rdma_keys *keys, uint64_t seed)
-{
-	ripc__map_init(&keys->map, seed);
-}
-
 static int key_free(struct open_key *open)
 {
 	struct ripc__rdma_space *space = open->space;
@@ -174,18 +187,20 @@ static int key_free(struct open_key *open)
 	return error;
 }
 
-void ripc__rdma_keys_close(struct ripc__rdma_keys *keys)
+void ripc__rdma_memory_close(struct ripc__rdma_device *device)
 {
 	struct open_key *open;
 	uint32_t at = 0;
 
-	while ((open = ripc__map_next(&keys->map, &at)))
+	while (!list_empty(&device->regions))
+		region_close(list_entry(device->regions.next, struct ripc__rdma_region, node));
+	while ((open = ripc__map_next(&device->keys, &at)))
 		(void)key_free(open);
-	ripc__map_free(&keys->map);
+	ripc__map_free(&device->keys);
 }
 
-int ripc__rdma_key_open(struct ripc__rdma_keys *keys, struct ripc__rdma_space *space,
-		const struct iovec *mem, bool writable, struct ripc__key *key)
+int ripc__rdma_key_open(struct ripc__rdma_space *space, const struct iovec *mem, bool writable,
+		struct ripc__key *key)
 {
 	int access = writable ? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE :
 		IBV_ACCESS_REMOTE_READ;
@@ -195,10 +210,10 @@ int ripc__rdma_key_open(struct ripc__rdma_keys *keys, struct ripc__rdma_space *s
 
 	if (!open)
 		return -ENOMEM;
-	error = ripc__rdma_register(space->device, space->pd, mem, access, &open->mr);
+	error = register_range(space->device, space->pd, mem, access, &open->mr);
 	if (error)
 		goto err_free;
-	error = ripc__map_put(&keys->map, open->mr->rkey, open);
+	error = ripc__map_put(&space->device->keys, open->mr->rkey, open);
 	if (error)
 		goto err_deregister;
 	open->space = space;
@@ -214,20 +229,20 @@ err_free:
 	return error;
 }
 
-int ripc__rdma_key_close(struct ripc__rdma_keys *keys, const struct ripc__key *key)
+int ripc__rdma_key_close(struct ripc__rdma_device *device, const struct ripc__key *key)
 {
-	struct open_key *open = ripc__map_get(&keys->map, (uint32_t)key->key);
+	struct open_key *open = ripc__map_get(&device->keys, (uint32_t)key->key);
 
 	if (!open || (uintptr_t)open->mr->addr != key->address)
 		return -EINVAL;
-	ripc__map_remove(&keys->map, (uint32_t)key->key);
+	ripc__map_remove(&device->keys, (uint32_t)key->key);
 	return key_free(open);
 }
 
-const struct ripc__rdma_space *ripc__rdma_key_space(const struct ripc__rdma_keys *keys,
+const struct ripc__rdma_space *ripc__rdma_key_space(const struct ripc__rdma_device *device,
 		const struct ripc__key *key)
 {
-	const struct open_key *open = ripc__map_get(&keys->map, (uint32_t)key->key);
+	const struct open_key *open = ripc__map_get(&device->keys, (uint32_t)key->key);
 
 	return open ? open->space : NULL;
 }

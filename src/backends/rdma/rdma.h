@@ -8,11 +8,11 @@
  *   memory.c   a partner's protection domain, registrations in it, keys; reads and writes on
  *              queue pairs, each of which ends with its event
  *   ring.c     receive buffers, registered once, posted in batches
- *   common.c   the clock, numbers that nobody can guess, and routes that are being opened
+ *   common.c   numbers that nobody can guess, completion queues, posting, and routes that are being
+ *              opened
  *   worker.c   helper threads
  *
- * Threads: the thread that has the context's lock calls all functions but
- * ripc__rdma_ring_release() and those that jobs run.
+ * Threads: the thread that has the context's lock calls all functions but those that jobs run.
  */
 #ifndef RIPC_RDMA_H
 #define RIPC_RDMA_H
@@ -22,6 +22,7 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "core/net/backend.h"
 #include "util/buffers.h"
@@ -59,6 +60,7 @@ struct ripc__rdma_device {
 	uint8_t mtu;                /* enum ibv_mtu: active */
 	uint8_t link_layer;         /* IBV_LINK_LAYER_... */
 	struct list regions;        /* struct ripc__rdma_region */
+	struct ripc__map keys;      /* that are open */
 	uint32_t n_downs;           /* how often the port has lost its link */
 	uint32_t n_moves;           /* how often gid or gid_index has changed */
 	int wished_gid;             /* its index; -1: by rule */
@@ -68,28 +70,52 @@ struct ripc__rdma_device {
 	bool told_memlock;          /* the limit was logged */
 };
 
-/* The findings of ripc__rdma_device_event(). */
-enum ripc__rdma_event {
-	RIPC__RDMA_NOTHING,
-	RIPC__RDMA_CHANGED, /* is_down, is_lost or gid may have changed */
-	RIPC__RDMA_QP,      /* a queue pair is in the error state */
-};
-
 /*
  * Opens the first port that fits the wish and works, without allocating a protection domain. why
  * and remedy as of ripc__backend.probe; device is only filled on success.
  */
 int ripc__rdma_device_open(struct ripc__rdma_device *device, const struct ripc__rdma_wish *wish,
 		char why[256], char remedy[256]);
+/* Allocates device->pd. -ENOMEM: the device is closed. */
+int ripc__rdma_device_start(struct ripc__rdma_device *device);
+/* Closes the device with its remaining keys and regions, once no queue pair uses them. */
 void ripc__rdma_device_close(struct ripc__rdma_device *device);
 /* Updates is_down, is_lost and gid: the port's link and address may have changed. */
 void ripc__rdma_device_look(struct ripc__rdma_device *device);
-/* The next asynchronous event, if there is one; *qpn is set for RIPC__RDMA_QP. Never blocks. */
-enum ripc__rdma_event ripc__rdma_device_event(struct ripc__rdma_device *device, uint32_t *qpn);
+/*
+ * Takes the asynchronous events: is_down, is_lost or gid may have changed. Never blocks. False: the
+ * device was removed, and its descriptor stays readable.
+ */
+bool ripc__rdma_device_events(struct ripc__rdma_device *device);
 /* Makes a descriptor fit for poll and for never blocking in a read. 0 or a negative errno. */
 int ripc__rdma_nonblocking(int fd);
 /* How likely others reach a GID of an Ethernet port; the highest is taken. */
 int ripc__rdma_gid_rank(const struct ibv_gid_entry *entry);
+
+/* Is it an IPv4 address, as IPv6 writes it? */
+static inline bool ripc__rdma_is_v4(const uint8_t ip[16])
+{
+	static const uint8_t mapped[12] = {[10] = 0xff, 0xff};
+
+	return memcmp(ip, mapped, sizeof(mapped)) == 0;
+}
+
+/* ---- common.c: the completion queue ------------------------------------------------------- */
+
+/* A completion queue, with a channel that reports when it has something. */
+struct ripc__rdma_queue {
+	struct ibv_comp_channel *channel;
+	struct ibv_cq *cq;
+	uint32_t unacked;           /* events of the channel */
+	bool armed;                 /* the channel reports the next completion */
+};
+
+/* The descriptors of the channel and of the device do not block from now on. */
+int ripc__rdma_queue_open(struct ripc__rdma_queue *queue, const struct ripc__rdma_device *device,
+		uint64_t entries);
+void ripc__rdma_queue_close(struct ripc__rdma_queue *queue);
+/* Takes an event of the channel, if there is one. False: as of ripc__rdma_device_events(). */
+bool ripc__rdma_queue_event(struct ripc__rdma_queue *queue);
 
 /* ---- memory.c: keys and regions ---------------------------------------------------------- */
 
@@ -111,42 +137,38 @@ struct ripc__rdma_region {
 	struct ibv_mr *mr;
 };
 
-/* The keys of one device that are open. */
-struct ripc__rdma_keys {
-	struct ripc__map map;
-};
-
 int ripc__rdma_space_open(struct ripc__rdma_device *device, struct ripc__rdma_space **space);
 void ripc__rdma_space_get(struct ripc__rdma_space *space);
 /* Releases the space; the last user frees it. */
 void ripc__rdma_space_put(struct ripc__rdma_space *space);
 
 /*
- * ibv_reg_mr; logs the remedy if locked memory is short. access: enum ibv_access_flags; iWARP
- * needs IBV_ACCESS_REMOTE_WRITE for memory that is read into.
+ * These register memory, and log the remedy if locked memory is short. access: enum
+ * ibv_access_flags; iWARP needs IBV_ACCESS_REMOTE_WRITE for memory that is read into.
  */
-int ripc__rdma_register(struct ripc__rdma_device *device, struct ibv_pd *pd,
-		const struct iovec *mem, int access, struct ibv_mr **mr);
-int ripc__rdma_region_open(struct ripc__rdma_space *space, const struct iovec *mem, int access,
-		struct ripc__rdma_region **region);
-void ripc__rdma_region_close(struct ripc__rdma_region *region);
-/* Closes all remaining regions, once no queue pair uses them. */
-void ripc__rdma_regions_close(struct ripc__rdma_device *device);
 
-void ripc__rdma_keys_init(struct ripc__rdma_keys *keys, uint64_t seed);
-/* Closes all keys that are still open. */
-void ripc__rdma_keys_close(struct ripc__rdma_keys *keys);
+/* A set of buffers, which a forked child does not get; closes it on failure. */
+int ripc__rdma_register_buffers(struct ripc__rdma_device *device, struct ibv_pd *pd,
+		struct ripc__buffers *buffers, int access, struct ibv_mr **mr);
+/* *region: a struct ripc__rdma_region. */
+int ripc__rdma_region_open(struct ripc__rdma_space *space, const struct iovec *mem, int access,
+		void **region);
+/* As ripc__backend.mem.dereg. */
+void ripc__rdma_mem_dereg(void *port, void *region);
+/* Closes all keys and regions of the device. */
+void ripc__rdma_memory_close(struct ripc__rdma_device *device);
+
 /* Registers exactly this range, for the partner of the space to read, or otherwise to write. */
-int ripc__rdma_key_open(struct ripc__rdma_keys *keys, struct ripc__rdma_space *space,
-		const struct iovec *mem, bool writable, struct ripc__key *key);
+int ripc__rdma_key_open(struct ripc__rdma_space *space, const struct iovec *mem, bool writable,
+		struct ripc__key *key);
 /*
  * Closes a key. 0: no partner can reach the memory any more. -EINVAL: the key is not open. -EIO:
  * the device fails to close it, and is lost; the memory is reachable until the partner's queue
  * pairs are gone.
  */
-int ripc__rdma_key_close(struct ripc__rdma_keys *keys, const struct ripc__key *key);
+int ripc__rdma_key_close(struct ripc__rdma_device *device, const struct ripc__key *key);
 /* The space that the key belongs to; NULL: the key is not open. */
-const struct ripc__rdma_space *ripc__rdma_key_space(const struct ripc__rdma_keys *keys,
+const struct ripc__rdma_space *ripc__rdma_key_space(const struct ripc__rdma_device *device,
 		const struct ripc__key *key);
 
 /* ---- common.c: posting ------------------------------------------------------------------- */
@@ -213,6 +235,14 @@ void ripc__rdma_flow_fail(struct ripc__rdma_flow *flow);
 void ripc__rdma_flow_refuse(struct ripc__rdma_flow *flow, int status);
 /* The queue pair is destroyed: posted reads that were not completed end. Ready for another one. */
 void ripc__rdma_flow_stop(struct ripc__rdma_flow *flow, int status);
+/* Reads that may be posted to one queue pair at once, if its ends take a and b. */
+static inline uint8_t ripc__rdma_reads_at_once(int a, int b)
+{
+	int less = a < b ? a : b;
+
+	return (uint8_t)(less < (int)RIPC__RDMA_READS_OF_QP ? less : (int)RIPC__RDMA_READS_OF_QP);
+}
+
 static inline bool ripc__rdma_flow_is_idle(const struct ripc__rdma_flow *flow)
 {
 	return flow->n_posted == 0 && list_empty(&flow->waiting);
@@ -276,16 +306,11 @@ const uint8_t *ripc__rdma_ring_bytes(const struct ripc__rdma_ring *ring, uint64_
 void ripc__rdma_ring_keep(struct ripc__rdma_ring *ring, uint64_t wr_id);
 /* Takes back released buffers and posts them, if there is a batch. */
 void ripc__rdma_ring_refill(struct ripc__rdma_ring *ring);
-/* As ripc__backend.release. */
-void ripc__rdma_ring_release(void *port, void *handle);
 
-/* ---- common.c: the clock ----------------------------------------------------------------- */
+/* ---- common.c: numbers, openings --------------------------------------------------------- */
 
-uint64_t ripc__rdma_now_us(void); /* monotonic, microseconds */
 /* A number that nobody can guess and that is not repeated; never 0. */
 uint64_t ripc__rdma_nonce(const uint8_t secret[16], uint64_t *counter);
-
-/* ---- common.c: openings ------------------------------------------------------------------ */
 
 /* A route.open that waits, or a RIPC_EV_PEER that was not polled. */
 struct ripc__rdma_opening {
@@ -301,8 +326,8 @@ struct ripc__rdma_opening *ripc__rdma_opening_new(uint32_t *last, void *peer,
 /* One opening, or all waiting ones, have ended: they are polled with this status. */
 void ripc__rdma_opening_end(struct ripc__rdma_opening *opening, int status, struct list *ended);
 void ripc__rdma_openings_end(struct list *waiting, int status, struct list *ended);
-/* The route is closed: core gets no report of its opening any more. */
-void ripc__rdma_opening_forget(struct list *list, uint32_t number);
+/* The route is closed: core gets no report of its opening any more. number 0: it had none. */
+void ripc__rdma_opening_forget(struct list *waiting, struct list *ended, uint32_t number);
 void ripc__rdma_openings_free(struct list *list);
 /* Fills events[at..n), with their addresses in from; returns where it ended. */
 uint32_t ripc__rdma_openings_take(struct list *ended, struct ripc__addr *from,
@@ -314,7 +339,7 @@ uint32_t ripc__rdma_openings_take(struct list *ended, struct ripc__addr *from,
 struct ripc__rdma_job {
 	struct list node;
 	void (*run)(struct ripc__rdma_job *job);
-	void (*done)(void *owner, struct ripc__rdma_job *job); /* by ripc__rdma_worker_done() */
+	void (*done)(struct ripc__rdma_job *job); /* by ripc__rdma_worker_done() */
 	bool ran; /* false in done: the worker closes, and run was not called */
 	bool is_slow; /* may take seconds: one thread stays free for others */
 };
@@ -331,8 +356,8 @@ int ripc__rdma_may_be_left(int (*call)(void *arg), void *arg);
 #define RIPC__RDMA_THREADS 4u
 
 int ripc__rdma_worker_open(struct ripc__rdma_worker **worker);
-/* Waits for jobs that run, drops the others; owner gets them all back (done). */
-void ripc__rdma_worker_close(struct ripc__rdma_worker *worker, void *owner);
+/* Waits for jobs that run, drops the others; their owners get them all back (done). */
+void ripc__rdma_worker_close(struct ripc__rdma_worker *worker);
 /* Readable when ripc__rdma_worker_done() has something. */
 int ripc__rdma_worker_fd(const struct ripc__rdma_worker *worker);
 /* Never fails: if no thread can be started, the caller runs the job at once. */
@@ -340,7 +365,7 @@ void ripc__rdma_worker_submit(struct ripc__rdma_worker *worker, struct ripc__rdm
 /* The job, if it runs, ends now, as far as it may be left. */
 void ripc__rdma_worker_leave(struct ripc__rdma_worker *worker, const struct ripc__rdma_job *job);
 /* Calls done for every job that has run. Cheap when there is none. */
-void ripc__rdma_worker_done(struct ripc__rdma_worker *worker, void *owner);
+void ripc__rdma_worker_done(struct ripc__rdma_worker *worker);
 /* Jobs that were submitted and whose done was not called. */
 uint32_t ripc__rdma_worker_pending(const struct ripc__rdma_worker *worker);
 

@@ -9,7 +9,6 @@
  */
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 
 #include "rdma.h"
 #include "util/rare.h"
@@ -19,18 +18,10 @@
 
 static int map_buffers(struct ripc__rdma_ring *ring, struct ripc__rdma_device *device)
 {
-	struct iovec range;
 	int error = ripc__buffers_open(ring->count, ring->len, &ring->buffers);
 
-	if (error)
-		return error;
-	ripc__buffers_range(ring->buffers, &range);
-	/* Without this the kernel copies registered pages at a fork (Linux 5.12). */
-	(void)madvise(range.iov_base, range.iov_len, MADV_DONTFORK);
-	error = ripc__rdma_register(device, device->pd, &range, IBV_ACCESS_LOCAL_WRITE, &ring->mr);
-	if (error)
-		ripc__buffers_close(ring->buffers);
-	return error;
+	return error ? error : ripc__rdma_register_buffers(device, device->pd, ring->buffers,
+		IBV_ACCESS_LOCAL_WRITE, &ring->mr);
 }
 
 int ripc__rdma_ring_open(struct ripc__rdma_ring *ring, struct ripc__rdma_device *device,
@@ -163,10 +154,4 @@ void ripc__rdma_ring_refill(struct ripc__rdma_ring *ring)
 	collect(ring);
 	while (ring->n_idle >= ring->batch && post_batch(ring))
 		; /* a failed batch is tried again next time */
-}
-
-void ripc__rdma_ring_release(void *port, void *handle)
-{
-	(void)port; /* may be closed already */
-	ripc__buffer_put(handle, 1);
 }

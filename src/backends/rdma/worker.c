@@ -13,6 +13,7 @@
 
 #include "rdma.h"
 #include "util/rare.h"
+#include "util/system/kick.h"
 #include "util/system/thread.h"
 
 struct thread {
@@ -39,11 +40,8 @@ struct ripc__rdma_worker {
 
 static void finish(struct ripc__rdma_worker *worker, struct ripc__rdma_job *job)
 {
-	uint64_t one = 1;
-
 	list_append(&worker->finished, &job->node);
-	while (write(worker->fd, &one, sizeof(one)) < 0 && errno == EINTR)
-		;
+	ripc__kick(worker->fd);
 	/* Set afterwards: a thread that finds it false again has read the eventfd. */
 	atomic_store(&worker->any_finished, true);
 }
@@ -225,38 +223,35 @@ static struct ripc__rdma_job *take(struct ripc__rdma_worker *worker, struct list
 	return job;
 }
 
-static void hand_back(struct ripc__rdma_worker *worker, struct list *from, void *owner)
+static void hand_back(struct ripc__rdma_worker *worker, struct list *from)
 {
 	struct ripc__rdma_job *job;
 
 	while ((job = take(worker, from))) {
 		worker->n_pending--;
-		job->done(owner, job);
+		job->done(job);
 	}
 }
 
-static RIPC__RARE void take_finished(struct ripc__rdma_worker *worker, void *owner)
+static RIPC__RARE void take_finished(struct ripc__rdma_worker *worker)
 {
-	uint64_t count;
-
 	/* Jobs that finish from here on are announced anew. */
 	atomic_store(&worker->any_finished, false);
-	while (read(worker->fd, &count, sizeof(count)) < 0 && errno == EINTR)
-		;
-	hand_back(worker, &worker->finished, owner);
+	ripc__kick_drain(worker->fd);
+	hand_back(worker, &worker->finished);
 	pthread_mutex_lock(&worker->lock);
 	if (worker->n_queued > worker->n_idle && worker->n_threads < RIPC__RDMA_THREADS)
 		thread_start(worker); /* replaces a thread that was left */
 	pthread_mutex_unlock(&worker->lock);
 }
 
-void ripc__rdma_worker_done(struct ripc__rdma_worker *worker, void *owner)
+void ripc__rdma_worker_done(struct ripc__rdma_worker *worker)
 {
 	if (atomic_load_explicit(&worker->any_finished, memory_order_relaxed))
-		take_finished(worker, owner);
+		take_finished(worker);
 }
 
-void ripc__rdma_worker_close(struct ripc__rdma_worker *worker, void *owner)
+void ripc__rdma_worker_close(struct ripc__rdma_worker *worker)
 {
 	bool any_busy;
 
@@ -274,9 +269,9 @@ void ripc__rdma_worker_close(struct ripc__rdma_worker *worker, void *owner)
 		if (worker->threads[i].is_there)
 			pthread_join(worker->threads[i].id, NULL);
 	}
-	hand_back(worker, &worker->finished, owner);
-	hand_back(worker, &worker->queued, owner);
-	hand_back(worker, &worker->slow, owner);
+	hand_back(worker, &worker->finished);
+	hand_back(worker, &worker->queued);
+	hand_back(worker, &worker->slow);
 	close(worker->fd);
 	pthread_cond_destroy(&worker->more);
 	pthread_mutex_destroy(&worker->lock);

@@ -19,21 +19,14 @@
 #define MAGIC      0x43504952u /* "RIPC" */
 #define WINDOW_MAX 0xffffu     /* messages; a larger number is garbled */
 
-static const uint8_t mapped[12] = {[10] = 0xff, 0xff};
-
 /* ---- addresses --------------------------------------------------------------------------- */
-
-bool ripc__rdmacm_is_v4(const uint8_t ip[16])
-{
-	return memcmp(ip, mapped, sizeof(mapped)) == 0;
-}
 
 /* Can it be the address of one host, without naming an interface? */
 static bool is_host(const uint8_t ip[16])
 {
 	static const uint8_t zeros[16];
 
-	if (ripc__rdmacm_is_v4(ip))
+	if (ripc__rdma_is_v4(ip))
 		return ip[12] != 0 && ip[12] < 224;
 	return memcmp(ip, zeros, sizeof(zeros)) != 0 && ip[0] != 0xff &&
 		!(ip[0] == 0xfe && (ip[1] & 0xc0) == 0x80);
@@ -88,42 +81,31 @@ void ripc__rdmacm_addr_text(const struct ripc__addr *addr, char text[64])
 		snprintf(text, 64, "?");
 		return;
 	}
-	v4 = ripc__rdmacm_is_v4(own.ip);
+	v4 = ripc__rdma_is_v4(own.ip);
 	inet_ntop(v4 ? AF_INET : AF_INET6, own.ip + (v4 ? 12 : 0), ip, sizeof(ip));
 	snprintf(text, 64, v4 ? "%s:%u" : "[%s]:%u", ip, own.port);
 }
 
 void ripc__rdmacm_to_socket(const struct rdmacm_addr *addr, struct sockaddr_storage *name)
 {
-	struct sockaddr_in6 *six = (struct sockaddr_in6 *)name;
-	struct sockaddr_in *four = (struct sockaddr_in *)name;
+	struct sockaddr_in6 at = {.sin6_family = AF_INET6, .sin6_port = htons(addr->port)};
 
+	memcpy(&at.sin6_addr, addr->ip, sizeof(addr->ip));
 	memset(name, 0, sizeof(*name));
-	if (ripc__rdmacm_is_v4(addr->ip)) {
-		four->sin_family = AF_INET;
-		four->sin_port = htons(addr->port);
-		memcpy(&four->sin_addr, addr->ip + 12, 4);
-	} else {
-		six->sin6_family = AF_INET6;
-		six->sin6_port = htons(addr->port);
-		memcpy(&six->sin6_addr, addr->ip, 16);
-	}
+	ripc__udp_sockaddr(&at, ripc__rdma_is_v4(addr->ip) ? AF_INET : AF_INET6,
+		(struct sockaddr_in6 *)name);
 }
 
 int ripc__rdmacm_from_socket(const struct sockaddr *name, struct rdmacm_addr *addr)
 {
 	struct rdmacm_addr read = {0};
+	struct sockaddr_in6 at;
 
-	if (name->sa_family == AF_INET) {
-		memcpy(read.ip, mapped, sizeof(mapped));
-		memcpy(read.ip + 12, &((const struct sockaddr_in *)name)->sin_addr, 4);
-		read.port = ntohs(((const struct sockaddr_in *)name)->sin_port);
-	} else if (name->sa_family == AF_INET6) {
-		memcpy(read.ip, &((const struct sockaddr_in6 *)name)->sin6_addr, 16);
-		read.port = ntohs(((const struct sockaddr_in6 *)name)->sin6_port);
-	} else {
+	if (name->sa_family != AF_INET && name->sa_family != AF_INET6)
 		return -EAFNOSUPPORT;
-	}
+	ripc__udp_read_name((const struct sockaddr_in6 *)name, &at);
+	memcpy(read.ip, &at.sin6_addr, sizeof(read.ip));
+	read.port = ntohs(at.sin6_port);
 	if (!is_host(read.ip))
 		return -EADDRNOTAVAIL;
 	*addr = read;

@@ -23,6 +23,7 @@
 #include <string.h>
 
 #include "internal.h"
+#include "util/system/clock.h"
 
 #define RESOLVE_MS    1500
 #define CONNECT_US    3000000u /* from the beginning to the state READY */
@@ -39,7 +40,7 @@ static struct rdmacm_conn *conn_of(struct ripc__rdma_job *job)
 
 static void set_due(struct rdmacm_conn *conn, uint64_t after_us)
 {
-	conn->due_us = ripc__rdma_now_us() + after_us;
+	conn->due_us = ripc__clock_us() + after_us;
 	ripc__rdmacm_due_at(conn->port, conn->due_us);
 }
 
@@ -54,8 +55,8 @@ static int create_qp(struct rdmacm_conn *conn, uint32_t inline_max)
 {
 	struct rdmacm_port *port = conn->port;
 	struct ibv_qp_init_attr attr = {
-		.send_cq = port->cq,
-		.recv_cq = port->cq,
+		.send_cq = port->queue.cq,
+		.recv_cq = port->queue.cq,
 		.srq = port->srq,
 		.cap = {.max_send_wr = RDMACM_QUEUE, .max_send_sge = 1, .max_recv_sge = 1,
 			.max_inline_data = inline_max},
@@ -133,7 +134,7 @@ static void destroy_run(struct ripc__rdma_job *job)
 /* ---- jobs -------------------------------------------------------------------------------- */
 
 static void submit(struct rdmacm_conn *conn, void (*run)(struct ripc__rdma_job *),
-		void (*done)(void *, struct ripc__rdma_job *))
+		void (*done)(struct ripc__rdma_job *))
 {
 	conn->busy = true;
 	conn->job_error = 0;
@@ -158,7 +159,8 @@ static void conn_free(struct rdmacm_conn *conn)
 
 	list_remove(&conn->node);
 	ripc__rdmacm_window_give(conn);
-	ripc__rdmacm_sends_close(conn);
+	ibv_dereg_mr(conn->mr);
+	ripc__buffers_close(conn->buffers);
 	ripc__rdma_space_put(conn->space);
 	port->n_conns--;
 	port->n_unready--;
@@ -172,9 +174,8 @@ static void conn_free(struct rdmacm_conn *conn)
 	ripc__rdmacm_link_lost(link, was, error);
 }
 
-static void destroy_done(void *owner, struct ripc__rdma_job *job)
+static void destroy_done(struct ripc__rdma_job *job)
 {
-	(void)owner;
 	conn_of(job)->busy = !job->ran; /* then it is destroyed with the port */
 	if (job->ran)
 		conn_free(conn_of(job));
@@ -192,11 +193,10 @@ static void rdmacm_conn_destroy(struct rdmacm_conn *conn)
 	submit(conn, destroy_run, destroy_done);
 }
 
-static void break_done(void *owner, struct ripc__rdma_job *job)
+static void break_done(struct ripc__rdma_job *job)
 {
 	struct rdmacm_conn *conn = conn_of(job);
 
-	(void)owner;
 	conn->busy = false;
 	if (!job->ran)
 		return;
@@ -213,11 +213,10 @@ static void rdmacm_conn_disconnect(struct rdmacm_conn *conn)
 }
 
 /* No memory can be reached through the connection any more. */
-static void spoil_done(void *owner, struct ripc__rdma_job *job)
+static void spoil_done(struct ripc__rdma_job *job)
 {
 	struct rdmacm_conn *conn = conn_of(job);
 
-	(void)owner;
 	conn->busy = false;
 	if (!job->ran || conn->port->closing)
 		return;
@@ -283,7 +282,7 @@ static void prepare_hello(struct rdmacm_conn *conn)
 	ripc__rdmacm_hello_encode(&hello, conn->hello);
 }
 
-static void connect_done(void *owner, struct ripc__rdma_job *job);
+static void connect_done(struct ripc__rdma_job *job);
 
 /*
  * A request may hold its thread for minutes: one thread stays free for connections to live
@@ -314,11 +313,10 @@ static void connect_next(struct rdmacm_port *port)
 	}
 }
 
-static void connect_done(void *owner, struct ripc__rdma_job *job)
+static void connect_done(struct ripc__rdma_job *job)
 {
 	struct rdmacm_conn *conn = conn_of(job);
 
-	(void)owner;
 	conn->port->n_asking -= !conn->is_server;
 	conn->asked &= job->ran && !conn->job_error;
 	(void)goes_on(conn, job);
@@ -326,12 +324,11 @@ static void connect_done(void *owner, struct ripc__rdma_job *job)
 		connect_next(conn->port);
 }
 
-static void build_done(void *owner, struct ripc__rdma_job *job)
+static void build_done(struct ripc__rdma_job *job)
 {
 	struct rdmacm_conn *conn = conn_of(job);
 	int error;
 
-	(void)owner;
 	if (!goes_on(conn, job))
 		return;
 	error = ripc__map_put(&conn->port->conns_by_qpn, conn->id->qp->qp_num, conn);
@@ -344,15 +341,6 @@ static void build_done(void *owner, struct ripc__rdma_job *job)
 }
 
 /* ---- the beginning ----------------------------------------------------------------------- */
-
-static uint8_t reads_at_once(const struct ripc__rdma_device *rdma)
-{
-	int most = rdma->attr.max_qp_init_rd_atom;
-
-	if (rdma->attr.max_qp_rd_atom < most)
-		most = rdma->attr.max_qp_rd_atom;
-	return (uint8_t)(most < (int)RIPC__RDMA_READS_OF_QP ? most : (int)RIPC__RDMA_READS_OF_QP);
-}
 
 static int conn_new(struct rdmacm_link *link, struct rdmacm_conn **conn)
 {
@@ -367,7 +355,8 @@ static int conn_new(struct rdmacm_link *link, struct rdmacm_conn **conn)
 	error = ripc__rdmacm_sends_open(made);
 	if (error)
 		goto err_free;
-	made->reads = reads_at_once(port->rdma);
+	made->reads = ripc__rdma_reads_at_once(port->rdma->attr.max_qp_init_rd_atom,
+		port->rdma->attr.max_qp_rd_atom);
 	ripc__rdma_space_get(made->space);
 	made->passed = port->n_fences;
 	port->n_conns++;
@@ -388,7 +377,7 @@ err_free:
  */
 static bool is_stuck(const struct rdmacm_port *port, const struct rdmacm_addr *remote)
 {
-	uint64_t now_us = ripc__rdma_now_us();
+	uint64_t now_us = ripc__clock_us();
 
 	list_for_each(node, &port->conns) {
 		const struct rdmacm_conn *conn = list_entry(node, struct rdmacm_conn, node);
@@ -516,7 +505,7 @@ void ripc__rdmacm_conn_ready(struct rdmacm_conn *conn)
 		return;
 	}
 	if (!conn->is_server) {
-		conn->nudge_us = ripc__rdma_now_us() + NUDGE_US;
+		conn->nudge_us = ripc__clock_us() + NUDGE_US;
 		ripc__rdmacm_due_at(conn->port, conn->nudge_us);
 	}
 	conn->was_ready = true;
@@ -582,8 +571,6 @@ void ripc__rdmacm_conns_close(struct rdmacm_port *port)
 /* ---- request ----------------------------------------------------------------------------- */
 
 /*
- * Requests for a connection: which are accepted.
- *
  * Design notes. Both ends may send requests at once. Then the request wins that gives the number
  * of the last connection; if both do or none does, that of the end whose address is lower. That
  * end refuses the other's request (glare), and the other end drops its own when it sees the
@@ -707,7 +694,7 @@ static bool rdmacm_request_came(struct rdmacm_port *port, const struct rdma_cm_e
 	if (ripc__rdmacm_link_get(port, &hello.addr, is_mirror, &link) == 0)
 		reason = settle(link, &hello, is_mirror);
 	if (!reason && !ripc__rdmacm_room_is(port, &hello.addr)) {
-		ripc__rdmacm_room_make(port, ripc__rdma_now_us());
+		ripc__rdmacm_room_make(port, ripc__clock_us());
 		reason = RDMACM_BUSY;
 	}
 	if (!reason && rdmacm_conn_accept(link, event->id, &hello) == 0)
@@ -717,10 +704,6 @@ static bool rdmacm_request_came(struct rdmacm_port *port, const struct rdma_cm_e
 }
 
 /* ---- events ------------------------------------------------------------------------------ */
-
-/*
- * Events of connections: those of the channel, and the passing of time.
- */
 
 #define FLUSH_LOOK_US 2000u
 #define STALL_US      4000000u /* without the end of a read: the other host is gone */
@@ -882,7 +865,7 @@ static bool is_flushed(struct rdmacm_conn *conn, uint64_t now_us)
 	struct rdmacm_port *port = conn->port;
 	/* All completions of that time have been taken, even if others keep filling the queue. */
 	bool is_out = ripc__rdmacm_fill(port) ||
-		port->taken - conn->taken >= (uint32_t)port->cq->cqe;
+		port->taken - conn->taken >= (uint32_t)port->queue.cq->cqe;
 
 	return is_out && (now_us >= conn->due_us || !conn->link ||
 		conn->link->flow.n_posted == 0);

@@ -24,15 +24,9 @@
 #include "internal.h"
 #include "util/rare.h"
 #include "util/system/cancel.h"
+#include "util/system/clock.h"
 
 #define ECHO_US 100000u
-
-void ripc__rdmacm_fences_init(struct rdmacm_port *port)
-{
-	list_init(&port->spare);
-	list_init(&port->fences);
-	list_init(&port->fenced);
-}
 
 static void free_all(struct list *fences)
 {
@@ -118,7 +112,7 @@ static void echo_send(struct rdmacm_conn *conn)
 	}
 	conn->echoing = true;
 	conn->echoed = conn->port->n_fences;
-	conn->echo_us = ripc__rdma_now_us() + ECHO_US;
+	conn->echo_us = ripc__clock_us() + ECHO_US;
 	ripc__rdmacm_due_at(conn->port, conn->echo_us);
 }
 
@@ -191,8 +185,7 @@ int ripc__rdmacm_key_open(struct rdmacm_port *port, struct ripc__rdma_space *spa
 		const struct iovec *mem, bool writable, struct ripc__key *key)
 {
 	struct rdmacm_fence *fence = calloc(1, sizeof(*fence));
-	int error = fence ? ripc__rdma_key_open(&port->dev.keys, space, mem, writable, key) :
-		-ENOMEM;
+	int error = fence ? ripc__rdma_key_open(space, mem, writable, key) : -ENOMEM;
 
 	if (error)
 		free(fence);
@@ -206,8 +199,8 @@ int ripc__rdmacm_mem_close(void *state, const struct ripc__key *key, enum ripc__
 {
 	RIPC__HOLD_CANCEL;
 	struct rdmacm_port *port = state;
-	const struct ripc__rdma_space *space = ripc__rdma_key_space(&port->dev.keys, key);
-	int error = ripc__rdma_key_close(&port->dev.keys, key);
+	const struct ripc__rdma_space *space = ripc__rdma_key_space(port->rdma, key);
+	int error = ripc__rdma_key_close(port->rdma, key);
 	struct rdmacm_fence *fence;
 
 	if (error == -EINVAL)

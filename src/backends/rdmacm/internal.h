@@ -12,9 +12,7 @@
 #include "core/net/backend.h"
 #include "util/system/sleeper.h"
 
-/* ---- addr -------------------------------------------------------------------------------- */
-
-/* Addresses, private data of requests, and preambles of messages: bytes from outside. */
+/* ---- addr.c: bytes from outside ---------------------------------------------------------- */
 
 #define RDMACM_VERSION     1
 #define RDMACM_ADDR_LEN    20
@@ -61,7 +59,6 @@ struct rdmacm_preamble {
 	uint32_t limit;    /* messages that it may send, counted from the first one */
 };
 
-bool ripc__rdmacm_is_v4(const uint8_t ip[16]);
 void ripc__rdmacm_addr_encode(const struct rdmacm_addr *addr, uint8_t blob[RDMACM_ADDR_LEN]);
 /* -EBADMSG: no valid address. */
 int ripc__rdmacm_addr_decode(const uint8_t *blob, size_t len, struct rdmacm_addr *addr);
@@ -107,7 +104,6 @@ int ripc__rdmacm_preamble_decode(const uint8_t *bytes, size_t len,
 
 struct rdmacm_device {
 	struct ripc__rdma_device rdma;
-	struct ripc__rdma_keys keys;
 	struct rdmacm_addr self;    /* its port is listened on; 0: any */
 	struct rdma_event_channel *channel;
 	struct rdma_cm_id *id;      /* bound to the device, which it keeps open */
@@ -137,8 +133,7 @@ struct rdmacm_port {
 	struct rdma_cm_id *listener;
 	struct rdmacm_addr self;
 	struct udp_port udp;
-	struct ibv_comp_channel *completions;
-	struct ibv_cq *cq;
+	struct ripc__rdma_queue queue;
 	struct ibv_srq *srq;
 	struct ripc__rdma_ring ring;
 	struct ripc__rdma_reads reads;
@@ -147,11 +142,9 @@ struct rdmacm_port {
 	uint64_t counter;
 	struct ripc__sleeper sleeper;
 	uint64_t due_us;           /* when links must be looked at; UINT64_MAX: never */
-	bool armed;                /* the channel reports the next completion */
 	bool closing;
 	bool look;                 /* look at the connections, as soon as possible */
 	uint8_t greedy[16];        /* the host that has enough */
-	uint32_t unacked;          /* events of the completion channel */
 	uint32_t polls, uses;
 	uint32_t n_conns;          /* with a queue pair, now or soon */
 	uint32_t n_unready;        /* of them */
@@ -181,9 +174,7 @@ static inline void ripc__rdmacm_due_at(struct rdmacm_port *port, uint64_t at_us)
 	port->due_us = at_us < port->due_us ? at_us : port->due_us;
 }
 
-/* ---- link -------------------------------------------------------------------------------- */
-
-/* Partners to which there are routes, or with which there is a connection. */
+/* ---- link.c: partners -------------------------------------------------------------------- */
 
 struct rdmacm_link {
 	struct list node;          /* port->links */
@@ -236,9 +227,7 @@ void ripc__rdmacm_room_make(struct rdmacm_port *port, uint64_t now_us);
 void ripc__rdmacm_links_run(struct rdmacm_port *port, uint64_t now_us);
 void ripc__rdmacm_links_close(struct rdmacm_port *port);
 
-/* ---- conn -------------------------------------------------------------------------------- */
-
-/* A connection to a partner, requested or accepted. */
+/* ---- conn.c: connections, requested or accepted ------------------------------------------ */
 
 enum rdmacm_state {
 	RDMACM_RESOLVING,  /* client: the route is resolved */
@@ -324,10 +313,11 @@ void ripc__rdmacm_conn_check(struct rdmacm_conn *conn);
 void ripc__rdmacm_conn_try(struct rdmacm_conn *conn);
 /* Ends all connections, in the caller, after the helper threads have ended. */
 void ripc__rdmacm_conns_close(struct rdmacm_port *port);
+/* Handles events of the channel, late ones too. False: some remain. */
+bool ripc__rdmacm_events(struct rdmacm_port *port);
+void ripc__rdmacm_conns_run(struct rdmacm_port *port, uint64_t now_us);
 
-/* ---- fence ------------------------------------------------------------------------------- */
-
-/* Memory that a connection may still reach. */
+/* ---- fence.c: memory that a connection may still reach ----------------------------------- */
 
 /* wr_id of an echo. */
 #define RDMACM_WR_ECHO (1ull << 61)
@@ -339,7 +329,6 @@ struct rdmacm_fence {
 	uint64_t number;                      /* of port->n_fences */
 };
 
-void ripc__rdmacm_fences_init(struct rdmacm_port *port);
 void ripc__rdmacm_fences_close(struct rdmacm_port *port);
 /* A connection is gone. */
 void ripc__rdmacm_fences_check(struct rdmacm_port *port);
@@ -356,21 +345,7 @@ int ripc__rdmacm_key_open(struct rdmacm_port *port, struct ripc__rdma_space *spa
 int ripc__rdmacm_mem_close(void *port, const struct ripc__key *key, enum ripc__closing how,
 		uint64_t cookie);
 
-/* ---- request ----------------------------------------------------------------------------- */
-
-/* Requests for a connection. */
-
-/* ---- events ------------------------------------------------------------------------------ */
-
-/* Events of connections. */
-
-/* Handles events of the channel, late ones too. False: some remain. */
-bool ripc__rdmacm_events(struct rdmacm_port *port);
-void ripc__rdmacm_conns_run(struct rdmacm_port *port, uint64_t now_us);
-
-/* ---- route ------------------------------------------------------------------------------- */
-
-/* Partners as core knows them. */
+/* ---- rdmacm.c: partners as core knows them ----------------------------------------------- */
 
 /* The state that core keeps for a partner. */
 struct rdmacm_peer {
@@ -384,37 +359,9 @@ struct rdmacm_peer {
 	};
 };
 
-int ripc__rdmacm_port_addr(void *port, uint8_t blob[RIPC_ADDR_MAX]);
-int ripc__rdmacm_addr_choose(void *port, const uint8_t *blob, size_t len, const uint8_t host[16],
-		struct ripc__addr *addr);
-int ripc__rdmacm_peer_open(void *port, void *peer, const struct ripc__addr *addr);
-void ripc__rdmacm_peer_close(void *port, void *peer);
-void ripc__rdmacm_where(void *port, const void *peer, struct ripc__where *where);
-uint32_t ripc__rdmacm_peer_mtu(void *port, void *peer);
-bool ripc__rdmacm_peer_matches(void *port, const void *peer, const struct ripc__addr *from);
-int ripc__rdmacm_send(void *port, void *peer, const struct ripc__tx *tx, uint32_t n);
-int ripc__rdmacm_mem_reg(void *port, void *peer, void *mem, size_t len, bool source, void **region);
-void ripc__rdmacm_mem_dereg(void *port, void *region);
-int ripc__rdmacm_mem_open(void *port, void *peer, void *mem, size_t len, bool writable,
-		struct ripc__key *key);
-int ripc__rdmacm_move(void *port, void *peer, const struct ripc__move *move);
-
-/* ---- datagrams --------------------------------------------------------------------------- */
-
-/* Datagrams over UDP. */
-
-/* -EADDRINUSE: the number of the port is taken. */
-int ripc__rdmacm_udp_open(struct rdmacm_port *port, struct ripc__attr *attr);
-void ripc__rdmacm_udp_close(struct rdmacm_port *port);
-int ripc__rdmacm_udp_peer_open(struct rdmacm_port *port, struct rdmacm_peer *peer,
-		const struct rdmacm_addr *remote);
-int ripc__rdmacm_udp_send(struct rdmacm_port *port, struct rdmacm_peer *peer,
-		const struct ripc__tx *tx, uint32_t n);
-void ripc__rdmacm_udp_peer_addr(const struct rdmacm_peer *peer, struct rdmacm_addr *remote);
-/* Fills events[at..n); returns where it ended. */
+/* Polls the datagrams over UDP: fills events[at..n); returns where it ended. */
 uint32_t ripc__rdmacm_udp_poll(struct rdmacm_port *port, struct ripc__event *events, uint32_t at,
 		uint32_t n);
-void ripc__rdmacm_stats(void *port, struct ripc__net_stats *stats);
 
 /* ---- send -------------------------------------------------------------------------------- */
 
@@ -425,7 +372,6 @@ void ripc__rdmacm_stats(void *port, struct ripc__net_stats *stats);
 
 void ripc__rdmacm_list_init(struct rdmacm_list *list);
 int ripc__rdmacm_sends_open(struct rdmacm_conn *conn);
-void ripc__rdmacm_sends_close(struct rdmacm_conn *conn);
 /* How many messages may be sent, if reserve are kept back. */
 uint32_t ripc__rdmacm_credit(const struct rdmacm_conn *conn, uint32_t reserve);
 /* Sends as many datagrams as there is room and credit for; returns how many. */
@@ -443,15 +389,12 @@ int ripc__rdmacm_came(struct rdmacm_conn *conn, const uint8_t *bytes, uint32_t l
 void ripc__rdmacm_window_take(struct rdmacm_conn *conn);
 void ripc__rdmacm_window_give(struct rdmacm_conn *conn);
 
-/* ---- poll -------------------------------------------------------------------------------- */
-
-/* Receiving, the ends of reads, and sleeping. */
+/* ---- poll.c: receiving, the ends of reads, and sleeping ---------------------------------- */
 
 /* Takes completions, which update credit. False: not all, for want of room for datagrams. */
 bool ripc__rdmacm_fill(struct rdmacm_port *port);
 int ripc__rdmacm_poll(void *port, struct ripc__event *events, uint32_t n, bool all);
 int ripc__rdmacm_wait_open(struct rdmacm_port *port);
-void ripc__rdmacm_wait_close(struct rdmacm_port *port);
 int ripc__rdmacm_wait_arm(void *port);
 
 #endif

@@ -24,6 +24,7 @@
 
 #include "internal.h"
 #include "util/hash/siphash.h"
+#include "util/system/clock.h"
 
 #define ATTEMPT_US 3000000u
 #define BUSY_US    10000000u /* while the partner reports that it has no room, or we have none */
@@ -148,7 +149,7 @@ static bool has_users(const struct rdmacm_link *link)
 
 bool ripc__rdmacm_link_is_held(const struct rdmacm_link *link)
 {
-	return link->error && link->hold_us > ripc__rdma_now_us();
+	return link->error && link->hold_us > ripc__clock_us();
 }
 
 static void fail(struct rdmacm_link *link, int status)
@@ -157,7 +158,7 @@ static void fail(struct rdmacm_link *link, int status)
 	link->error = status;
 	if (link->remote.by_udp && link->n_failed < HOLDS_UDP)
 		link->n_failed++;
-	link->hold_us = ripc__rdma_now_us() + ((uint64_t)HOLD_US << link->n_failed);
+	link->hold_us = ripc__clock_us() + ((uint64_t)HOLD_US << link->n_failed);
 	link->until_us = 0;
 	link->again_us = 0;
 	link->resets++;
@@ -227,7 +228,7 @@ void ripc__rdmacm_link_want(struct rdmacm_link *link)
 
 	if (link->conn || port->closing || !list_empty(&link->wanting))
 		return;
-	now_us = ripc__rdma_now_us();
+	now_us = ripc__clock_us();
 	if (link->error && link->hold_us > now_us) {
 		ripc__rdma_flow_refuse(&link->flow, link->error);
 		return;
@@ -252,17 +253,13 @@ void ripc__rdmacm_link_want(struct rdmacm_link *link)
 		fail(link, error);
 }
 
-static uint32_t least(uint32_t a, uint32_t b)
-{
-	return a < b ? a : b;
-}
-
 /* Makes no attempt for a while: twice as long as the last pause. */
 static void pause_asking(struct rdmacm_link *link, uint64_t now_us)
 {
+	uint32_t pause_us = link->again_us ? 2 * link->again_us : AGAIN_US;
 	struct rdmacm_port *port = link->port;
 
-	link->again_us = least(link->again_us ? 2 * link->again_us : AGAIN_US, AGAIN_MAX);
+	link->again_us = pause_us < AGAIN_MAX ? pause_us : AGAIN_MAX;
 	link->hold_us = now_us + link->again_us +
 		ripc__rdma_nonce(port->secret, &port->counter) % link->again_us;
 	ripc__rdmacm_due_at(port, link->hold_us);
@@ -271,7 +268,7 @@ static void pause_asking(struct rdmacm_link *link, uint64_t now_us)
 void ripc__rdmacm_link_lost(struct rdmacm_link *link, enum rdmacm_was was, int status)
 {
 	struct rdmacm_port *port = link->port;
-	uint64_t now_us = ripc__rdma_now_us();
+	uint64_t now_us = ripc__clock_us();
 
 	port->look = true;
 	space_drop(link);
@@ -306,7 +303,7 @@ void ripc__rdmacm_link_taken(struct rdmacm_link *link)
 	if (is_waited_for(link))
 		ripc__rdmacm_link_want(link);
 	ripc__rdmacm_link_used(link);
-	ripc__rdmacm_due_at(link->port, ripc__rdma_now_us() + WATCH_US);
+	ripc__rdmacm_due_at(link->port, ripc__clock_us() + WATCH_US);
 }
 
 /* ---- room -------------------------------------------------------------------------------- */
@@ -333,7 +330,7 @@ static void end_unused(struct rdmacm_conn *conn)
 /* A host with IPv6 has all addresses of a network. */
 static bool is_of_host(const struct rdmacm_conn *conn, const uint8_t ip[16])
 {
-	return memcmp(conn->remote.ip, ip, ripc__rdmacm_is_v4(ip) ? 16 : 8) == 0;
+	return memcmp(conn->remote.ip, ip, ripc__rdma_is_v4(ip) ? 16 : 8) == 0;
 }
 
 bool ripc__rdmacm_room_is(struct rdmacm_port *port, const struct rdmacm_addr *remote)

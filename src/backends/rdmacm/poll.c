@@ -15,11 +15,11 @@
 #include "internal.h"
 #include "util/rare.h"
 #include "util/system/cancel.h"
+#include "util/system/clock.h"
 
 #define LOOK_EVERY   256u /* of the polls, one polls all sources; */
 #define HASTY_EVERY  16u  /* while connections are made or end */
 #define CLOCK_EVERY  16u  /* the clock is read, while any timer runs */
-#define ACK_EVERY    64u  /* events of the channel are acknowledged together */
 #define WATCHED      6    /* descriptors */
 
 /* ---- completions ------------------------------------------------------------------------- */
@@ -119,7 +119,7 @@ bool ripc__rdmacm_fill(struct rdmacm_port *port)
 	port->at = 0;
 	port->n_arrivals = left;
 	room = RDMACM_BATCH - left;
-	n = room ? ibv_poll_cq(port->cq, (int)room, wcs) : 0;
+	n = room ? ibv_poll_cq(port->queue.cq, (int)room, wcs) : 0;
 	port->rdma->is_lost |= n < 0;
 	port->taken += n > 0 ? (uint32_t)n : 0;
 	for (int i = 0; i < n; i++) {
@@ -158,24 +158,11 @@ static uint32_t hand_over(struct rdmacm_port *port, struct ripc__event *events, 
 
 /* ---- the rest ---------------------------------------------------------------------------- */
 
-/* Checks a descriptor that is readable without an event: if its device was removed, it stays so. */
-static void check_descriptor(struct rdmacm_port *port, int fd)
+/* The device was removed: the descriptor would be readable for ever. */
+static void drop_descriptor(struct rdmacm_port *port, int fd)
 {
-	if (errno == EAGAIN || errno == EINTR)
-		return;
-	/* The descriptor would be readable for ever. */
 	epoll_ctl(port->sleeper.epoll_fd, EPOLL_CTL_DEL, fd, NULL);
 	port->rdma->is_lost = true;
-}
-
-static void look_at_device(struct rdmacm_port *port)
-{
-	uint32_t qpn;
-
-	errno = EAGAIN;
-	while (ripc__rdma_device_event(port->rdma, &qpn) != RIPC__RDMA_NOTHING)
-		errno = EAGAIN; /* completions show a failed queue pair */
-	check_descriptor(port, port->rdma->context->async_fd);
 }
 
 /* Is the device lost, while connections stand that are useless now? */
@@ -190,11 +177,12 @@ static RIPC__RARE void look(struct rdmacm_port *port)
 	uint64_t now_us;
 	bool is_all;
 
-	look_at_device(port);
-	ripc__rdma_worker_done(port->worker, port);
+	if (!ripc__rdma_device_events(port->rdma))
+		drop_descriptor(port, port->rdma->context->async_fd);
+	ripc__rdma_worker_done(port->worker);
 	is_all = ripc__rdmacm_events(port);
 	port->look |= !is_all || is_left_behind(port);
-	now_us = port->due_us == UINT64_MAX && !port->look ? 0 : ripc__rdma_now_us();
+	now_us = port->due_us == UINT64_MAX && !port->look ? 0 : ripc__clock_us();
 	if (!port->look && port->due_us > now_us)
 		return;
 	port->look = !is_all;
@@ -218,7 +206,7 @@ static RIPC__RARE bool has_happened(const struct rdmacm_port *port)
 	int n = epoll_wait(port->sleeper.epoll_fd, events, WATCHED, 0);
 
 	for (int i = 0; i < n; i++) {
-		if (events[i].data.fd != port->completions->fd && !is_udp(port, &events[i]))
+		if (events[i].data.fd != port->queue.channel->fd && !is_udp(port, &events[i]))
 			return true;
 	}
 	return is_left_behind(port);
@@ -231,7 +219,7 @@ static bool is_time_to_look(const struct rdmacm_port *port, uint32_t n)
 	if (port->polls % (port->n_unready ? HASTY_EVERY : LOOK_EVERY) == 0 && has_happened(port))
 		return true;
 	return port->due_us != UINT64_MAX && port->polls % CLOCK_EVERY == 0 &&
-		port->due_us <= ripc__rdma_now_us();
+		port->due_us <= ripc__clock_us();
 }
 
 int ripc__rdmacm_poll(void *state, struct ripc__event *events, uint32_t n, bool all)
@@ -243,7 +231,7 @@ int ripc__rdmacm_poll(void *state, struct ripc__event *events, uint32_t n, bool 
 	(void)all;
 	n = n < RIPC_EVENTS_MAX ? n : RIPC_EVENTS_MAX;
 	port->polls++;
-	ripc__rdma_worker_done(port->worker, port);
+	ripc__rdma_worker_done(port->worker);
 	if (is_time_to_look(port, n))
 		look(port);
 	ripc__rdma_ring_refill(&port->ring);
@@ -266,39 +254,19 @@ int ripc__rdmacm_poll(void *state, struct ripc__event *events, uint32_t n, bool 
 
 int ripc__rdmacm_wait_open(struct rdmacm_port *port)
 {
-	const int fds[] = {port->completions->fd, port->rdma->context->async_fd,
+	const int fds[] = {port->queue.channel->fd, port->rdma->context->async_fd,
 		port->channel->fd, ripc__rdma_worker_fd(port->worker), port->udp.fd};
 	size_t n = sizeof(fds) / sizeof(fds[0]) - !port->self.by_udp;
-	int error = 0;
+	int error = ripc__rdma_nonblocking(port->channel->fd);
 
 	port->due_us = UINT64_MAX;
-	for (size_t i = 0; !error && i < 3; i++)
-		error = ripc__rdma_nonblocking(fds[i]);
 	return error ? error : ripc__sleeper_open(&port->sleeper, fds, n);
-}
-
-void ripc__rdmacm_wait_close(struct rdmacm_port *port)
-{
-	if (port->unacked)
-		ibv_ack_cq_events(port->cq, port->unacked);
-	port->unacked = 0;
-	ripc__sleeper_close(&port->sleeper);
 }
 
 static void take_channel_event(struct rdmacm_port *port)
 {
-	struct ibv_cq *cq;
-	void *context;
-
-	if (ibv_get_cq_event(port->completions, &cq, &context)) {
-		check_descriptor(port, port->completions->fd);
-		return;
-	}
-	port->armed = false;
-	if (++port->unacked < ACK_EVERY)
-		return;
-	ibv_ack_cq_events(port->cq, port->unacked);
-	port->unacked = 0;
+	if (!ripc__rdma_queue_event(&port->queue))
+		drop_descriptor(port, port->queue.channel->fd);
 }
 
 /* Quietens the descriptor: the caller then looks at everything that can make it readable. */
@@ -309,7 +277,7 @@ static void quieten(struct rdmacm_port *port)
 	bool any = false;
 
 	for (int i = 0; i < n; i++) {
-		if (events[i].data.fd == port->completions->fd)
+		if (events[i].data.fd == port->queue.channel->fd)
 			take_channel_event(port);
 		else if (events[i].data.fd == port->sleeper.timer_fd)
 			port->sleeper.set_us = 0; /* has fired: setting it again makes it quiet */
@@ -336,9 +304,9 @@ int ripc__rdmacm_wait_arm(void *state)
 
 	quieten(port);
 	ripc__rdma_ring_refill(&port->ring);
-	if (!has_something(port) && !port->armed) {
-		port->armed = ibv_req_notify_cq(port->cq, 0) == 0;
-		port->rdma->is_lost |= !port->armed;
+	if (!has_something(port) && !port->queue.armed) {
+		port->queue.armed = ibv_req_notify_cq(port->queue.cq, 0) == 0;
+		port->rdma->is_lost |= !port->queue.armed;
 		/* Completions that arrived before that raise no event. */
 		while (!ripc__rdmacm_fill(port) && port->n_arrivals < RDMACM_BATCH)
 			;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The rdmacm backend, iWARP: its table, its options, its device and its port.
+ * The rdmacm backend, iWARP: its table, its options, its device, its port, and routes.
  *
  * The device is found by an IP address of this host that librdmacm knows to belong to one;
  * others connect to that address. The device is then opened anew: librdmacm's own context of it
@@ -23,7 +23,9 @@
 
 #include "backends/options.h"
 #include "ripc/ripc.h"
+#include "util/bytes.h"
 #include "util/options.h"
+#include "util/system/cancel.h"
 #include "util/system/remedy.h"
 
 #define BACKLOG         128
@@ -196,12 +198,10 @@ static int device_use(struct rdmacm_device *dev, char why[256], char remedy[256]
 	error = ripc__rdma_device_open(&dev->rdma, &wish, why, remedy);
 	if (error)
 		return error;
-	dev->rdma.pd = ibv_alloc_pd(dev->rdma.context);
-	if (dev->rdma.pd)
-		return 0;
-	ripc__rdma_device_close(&dev->rdma);
-	snprintf(why, 256, "no protection domain can be allocated");
-	return -ENOMEM;
+	error = ripc__rdma_device_start(&dev->rdma);
+	if (error)
+		snprintf(why, 256, "no protection domain can be allocated");
+	return error;
 }
 
 static int open_device(struct rdmacm_device *dev, const struct ripc__host *host)
@@ -221,7 +221,6 @@ static int open_device(struct rdmacm_device *dev, const struct ripc__host *host)
 	if (error)
 		goto err_close;
 	dev->is_late = dev->rdma.attr.vendor_id == SIW_VENDOR;
-	ripc__rdma_keys_init(&dev->keys, host->context);
 	return 0;
 err_close:
 	device_close(dev);
@@ -232,19 +231,89 @@ err_log:
 
 static void close_device(struct rdmacm_device *dev)
 {
-	ripc__rdma_regions_close(&dev->rdma);
-	ripc__rdma_keys_close(&dev->keys);
-	ibv_dealloc_pd(dev->rdma.pd);
 	ripc__rdma_device_close(&dev->rdma);
 	device_close(dev);
 }
 
-/* ---- the port ---------------------------------------------------------------------------- */
+/* ---- datagrams over UDP ------------------------------------------------------------------- */
 
-static int draw_secret(struct rdmacm_port *port)
+/*
+ * Datagrams over UDP, by the udp backend, at the number of the port that is listened on: one
+ * address thus serves both kinds. They cost no connection, and have UDP's checksum and losses;
+ * memory is read by a connection, which is made for the first read.
+ */
+
+#define UDP (&ripc__udp_backend)
+
+static int udp_open(struct rdmacm_port *port, struct ripc__attr *attr)
 {
-	return getrandom(port->secret, sizeof(port->secret), 0) == sizeof(port->secret) ? 0 : -EIO;
+	int error = ripc__udp_open_at(&port->udp, &port->rdma->host, port->self.ip,
+		port->self.port, attr);
+
+	if (error)
+		return error;
+	/* A write has ended when the network has it, and a datagram over UDP would overtake it. */
+	attr->caps |= RIPC_CAP_READ | RIPC_CAP_REGISTERED | RIPC_CAP_DUBIOUS;
+	attr->read_max = port->rdma->message_max;
+	return 0;
 }
+
+static int udp_peer_open(struct rdmacm_port *port, struct rdmacm_peer *peer,
+		const struct rdmacm_addr *remote)
+{
+	struct udp_addr own = {.at = {.sin6_family = AF_INET6, .sin6_port = htons(remote->port)}};
+	struct ripc__addr addr;
+
+	memcpy(&own.at.sin6_addr, remote->ip, sizeof(remote->ip));
+	ripc__udp_addr_fill(&addr, &own);
+	*peer = (struct rdmacm_peer){0};
+	return UDP->route.open(&port->udp, &peer->udp, &addr);
+}
+
+static int udp_send(struct rdmacm_port *port, struct rdmacm_peer *peer,
+		const struct ripc__tx *tx, uint32_t n)
+{
+	int sent = UDP->datagrams.send(&port->udp, &peer->udp, tx, n);
+
+	/* The address that the socket is bound to is not this host's any more. */
+	if (sent == -EINVAL || sent == -EADDRNOTAVAIL || sent == -ENETUNREACH)
+		return -ECONNRESET;
+	return sent;
+}
+
+static void udp_addr(const struct sockaddr_in6 *at, struct rdmacm_addr *addr)
+{
+	*addr = (struct rdmacm_addr){.port = ntohs(at->sin6_port), .by_udp = true};
+	memcpy(addr->ip, &at->sin6_addr, sizeof(addr->ip));
+}
+
+uint32_t ripc__rdmacm_udp_poll(struct rdmacm_port *port, struct ripc__event *events, uint32_t at,
+		uint32_t n)
+{
+	uint32_t end = at + (uint32_t)UDP->datagrams.poll(&port->udp, events + at, n - at, false);
+
+	for (; at < end; at++) {
+		struct rdmacm_addr addr;
+		struct udp_addr own;
+
+		memcpy(&own, events[at].from->blob, sizeof(own));
+		udp_addr(&own.at, &addr);
+		ripc__rdmacm_addr_fill(&addr, &port->from[at]);
+		events[at].from = &port->from[at];
+	}
+	return end;
+}
+
+static void stats(void *state, struct ripc__net_stats *stats)
+{
+	struct rdmacm_port *port = state;
+
+	*stats = (struct ripc__net_stats){0};
+	if (port->self.by_udp)
+		UDP->net.stats(&port->udp, stats);
+}
+
+/* ---- the port ---------------------------------------------------------------------------- */
 
 /*
  * Shares out the messages that can arrive among the connections. -ENOMEM: the ring is smaller
@@ -277,14 +346,7 @@ static int open_cq(struct rdmacm_port *port)
 			RDMACM_QUEUE;
 		entries = (uint32_t)attr->max_cqe;
 	}
-	port->completions = ibv_create_comp_channel(port->rdma->context);
-	if (!port->completions)
-		return -errno;
-	port->cq = ibv_create_cq(port->rdma->context, (int)entries, NULL, port->completions, 0);
-	if (port->cq)
-		return 0;
-	ibv_destroy_comp_channel(port->completions);
-	return -ENOMEM;
+	return ripc__rdma_queue_open(&port->queue, port->rdma, entries);
 }
 
 static int open_srq(struct rdmacm_port *port)
@@ -318,8 +380,7 @@ static int open_queues(struct rdmacm_port *port)
 		goto err_cq;
 	return 0;
 err_cq:
-	ibv_destroy_cq(port->cq);
-	ibv_destroy_comp_channel(port->completions);
+	ripc__rdma_queue_close(&port->queue);
 err_ring:
 	ripc__rdma_ring_close(&port->ring);
 	return error;
@@ -328,8 +389,7 @@ err_ring:
 static void close_queues(struct rdmacm_port *port)
 {
 	ibv_destroy_srq(port->srq);
-	ibv_destroy_cq(port->cq);
-	ibv_destroy_comp_channel(port->completions);
+	ripc__rdma_queue_close(&port->queue);
 	ripc__rdma_ring_close(&port->ring);
 }
 
@@ -377,7 +437,7 @@ static int open_sockets(struct rdmacm_port *port, struct ripc__attr *attr)
 		error = listen_on(port);
 		if (error || !port->self.by_udp)
 			return error;
-		error = ripc__rdmacm_udp_open(port, attr);
+		error = udp_open(port, attr);
 		if (error)
 			listen_end(port);
 	} while (error == -EADDRINUSE && !port->dev.self.port && --tries > 0);
@@ -387,7 +447,7 @@ static int open_sockets(struct rdmacm_port *port, struct ripc__attr *attr)
 static void close_sockets(struct rdmacm_port *port)
 {
 	if (port->self.by_udp)
-		ripc__rdmacm_udp_close(port);
+		UDP->net.close(&port->udp);
 	listen_end(port);
 }
 
@@ -398,12 +458,14 @@ static int port_init(struct rdmacm_port *port)
 	list_init(&port->conns);
 	list_init(&port->wanting);
 	list_init(&port->opened);
-	ripc__rdmacm_fences_init(port);
+	list_init(&port->spare);
+	list_init(&port->fences);
+	list_init(&port->fenced);
 	ripc__map_init(&port->links_by_addr, port->rdma->host.context);
 	ripc__map_init(&port->conns_by_qpn, port->rdma->host.context);
 	ripc__rdma_reads_init(&port->reads);
 	ripc__rdmacm_list_init(&port->list);
-	return draw_secret(port);
+	return getrandom(port->secret, sizeof(port->secret), 0) == sizeof(port->secret) ? 0 : -EIO;
 }
 
 static int open_port(struct rdmacm_port *port, struct ripc__attr *attr)
@@ -430,7 +492,7 @@ err_sockets:
 err_queues:
 	close_queues(port);
 err_worker:
-	ripc__rdma_worker_close(port->worker, port);
+	ripc__rdma_worker_close(port->worker);
 	return error;
 }
 
@@ -457,11 +519,11 @@ static void say_goodbye(struct rdmacm_port *port)
 static void port_end(struct rdmacm_port *port)
 {
 	say_goodbye(port);
-	ripc__rdma_worker_close(port->worker, port);
+	ripc__rdma_worker_close(port->worker);
 	ripc__rdmacm_conns_close(port);
 	ripc__rdmacm_links_close(port);
 	ripc__rdmacm_fences_close(port);
-	ripc__rdmacm_wait_close(port);
+	ripc__sleeper_close(&port->sleeper);
 	close_sockets(port);
 	close_queues(port);
 }
@@ -503,6 +565,258 @@ static void close_all(void *state)
 	close_device(&port->dev);
 }
 
+/* ---- routes ------------------------------------------------------------------------------ */
+
+/*
+ * Partners as core knows them, and their operations: datagrams, memory for them to reach, reads
+ * and writes. A route is a link (link.c) that several routes share; it is ready as soon as there
+ * is a connection, and stays when the connection is closed as unused. With datagrams over UDP it
+ * is ready at once, and has a link only when memory is opened or read.
+ */
+
+/* Is it an address of this host? The device may have lost it since. */
+static bool is_of_this_host(const struct rdmacm_addr *addr)
+{
+	struct rdmacm_addr any_port = *addr;
+	struct sockaddr_storage name;
+	bool gone;
+	int fd;
+
+	any_port.port = 0;
+	ripc__rdmacm_to_socket(&any_port, &name);
+	fd = socket(name.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return true; /* not known to be gone */
+	gone = bind(fd, (struct sockaddr *)&name, sizeof(name)) && errno == EADDRNOTAVAIL;
+	close(fd);
+	return !gone;
+}
+
+static int port_addr(void *state, uint8_t blob[RIPC_ADDR_MAX])
+{
+	const struct rdmacm_port *port = state;
+
+	if (port->rdma->is_lost)
+		return -ENETDOWN;
+	if (!is_of_this_host(&port->self))
+		return -EADDRNOTAVAIL;
+	ripc__rdmacm_addr_encode(&port->self, blob);
+	return RDMACM_ADDR_LEN;
+}
+
+static int addr_choose(void *state, const uint8_t *blob, size_t len, const uint8_t host[16],
+		struct ripc__addr *addr)
+{
+	const struct rdmacm_port *port = state;
+	struct rdmacm_addr own;
+	int error = ripc__rdmacm_addr_decode(blob, len, &own);
+
+	(void)host; /* the answer may have come by another network */
+	if (error)
+		return error;
+	if (ripc__rdma_is_v4(own.ip) != ripc__rdma_is_v4(port->self.ip) ||
+			own.by_udp != port->self.by_udp)
+		return -EHOSTUNREACH;
+	ripc__rdmacm_addr_fill(&own, addr);
+	return 0;
+}
+
+static struct rdmacm_conn *ready_conn(const struct rdmacm_link *link)
+{
+	return link->conn && link->conn->state == RDMACM_READY ? link->conn : NULL;
+}
+
+/* Opens a route whose datagrams use a connection. */
+static int open_by_link(struct rdmacm_port *port, struct rdmacm_peer *peer,
+		const struct ripc__addr *addr, const struct rdmacm_addr *remote)
+{
+	struct ripc__rdma_opening *opening = NULL;
+	struct rdmacm_link *link;
+	int error = ripc__rdmacm_link_get(port, remote, false, &link);
+
+	if (error)
+		return error;
+	if (!ready_conn(link)) {
+		opening = ripc__rdma_opening_new(&port->opening, peer, addr);
+		port->look |= !opening; /* the link may be useless */
+		if (!opening)
+			return -ENOMEM;
+	}
+	link->n_routes++;
+	*peer = (struct rdmacm_peer){.link = link, .opening = opening ? opening->number : 0};
+	if (opening && ripc__rdmacm_link_is_held(link)) {
+		ripc__rdma_opening_end(opening, link->error, &port->opened);
+	} else if (opening) {
+		list_append(&link->openings, &opening->node);
+		ripc__rdmacm_link_want(link);
+	}
+	peer->resets = link->resets;
+	return opening ? -EINPROGRESS : 0;
+}
+
+static int peer_open(void *state, void *peer, const struct ripc__addr *addr)
+{
+	struct rdmacm_port *port = state;
+	struct rdmacm_addr remote;
+	int error = ripc__rdmacm_addr_decode(addr->blob, addr->len, &remote);
+
+	if (error)
+		return error;
+	return port->self.by_udp ? udp_peer_open(port, peer, &remote) :
+		open_by_link(port, peer, addr, &remote);
+}
+
+static void remote_of(const struct rdmacm_port *port, const struct rdmacm_peer *peer,
+		struct rdmacm_addr *remote)
+{
+	if (port->self.by_udp)
+		udp_addr(&peer->udp.to, remote);
+	else
+		*remote = peer->link->remote;
+}
+
+static void peer_close(void *state, void *peer_state)
+{
+	struct rdmacm_port *port = state;
+	struct rdmacm_peer *peer = peer_state;
+	struct rdmacm_link *link = peer->link;
+
+	if (!link)
+		return;
+	if (!port->self.by_udp)
+		ripc__rdma_opening_forget(&link->openings, &port->opened, peer->opening);
+	peer->link = NULL;
+	if (--link->n_routes == 0)
+		port->look = true; /* the link may be useless now */
+}
+
+static void where(void *port, const void *peer, struct ripc__where *where)
+{
+	struct rdmacm_addr remote;
+
+	remote_of(port, peer, &remote);
+	ripc__rdmacm_addr_fill(&remote, &where->addr);
+	where->reader = 0;
+}
+
+static uint32_t peer_mtu(void *state, void *peer)
+{
+	struct rdmacm_port *port = state;
+
+	if (port->self.by_udp)
+		return ripc__udp_peer_mtu(&port->udp, &((struct rdmacm_peer *)peer)->udp);
+	return RDMACM_BUFFER - RDMACM_PREAMBLE;
+}
+
+static bool peer_matches(void *port, const void *peer, const struct ripc__addr *from)
+{
+	const uint8_t *blob = from->blob;
+	struct rdmacm_addr remote;
+
+	remote_of(port, peer, &remote);
+	return from->len == RDMACM_ADDR_LEN && blob[0] == RDMACM_VERSION &&
+		blob[1] == remote.by_udp && get16(blob + 2) == remote.port &&
+		memcmp(blob + 4, remote.ip, sizeof(remote.ip)) == 0;
+}
+
+/* ---- datagrams --------------------------------------------------------------------------- */
+
+static int send_datagrams(void *state, void *peer_state, const struct ripc__tx *tx, uint32_t n)
+{
+	RIPC__HOLD_CANCEL;
+	struct rdmacm_port *port = state;
+	struct rdmacm_peer *peer = peer_state;
+	struct rdmacm_link *link = peer->link;
+	struct rdmacm_conn *conn;
+	int sent;
+
+	if (port->rdma->is_lost)
+		return -ECONNRESET;
+	if (port->self.by_udp)
+		return udp_send(port, peer, tx, n);
+	conn = ready_conn(link);
+	if (peer->resets != link->resets || (!conn && ripc__rdmacm_link_is_held(link))) {
+		peer->resets = link->resets;
+		return -ECONNRESET;
+	}
+	if (tx[0].len > RDMACM_BUFFER - RDMACM_PREAMBLE)
+		return -EMSGSIZE;
+	if (conn && ripc__rdmacm_credit(conn, RDMACM_RESERVE) < n) {
+		/* There may be more credit by now. */
+		ripc__rdmacm_fill(port);
+		conn = ready_conn(link);
+	}
+	if (!conn) {
+		link->missed = true;
+		ripc__rdmacm_link_want(link);
+		return 0;
+	}
+	sent = ripc__rdmacm_send_by(conn, tx, n);
+	if (conn->failed)
+		ripc__rdmacm_conn_break(conn, -ECONNRESET);
+	return sent;
+}
+
+/* ---- memory, reads and writes ------------------------------------------------------------ */
+
+/* The route's link, for memory: the link and its protection domain are made if need be. */
+static int peer_link(struct rdmacm_port *port, void *peer_state, struct rdmacm_link **link)
+{
+	struct rdmacm_peer *peer = peer_state;
+	struct rdmacm_addr remote;
+	int error;
+
+	if (!peer->link) {
+		remote_of(port, peer, &remote);
+		error = ripc__rdmacm_link_get(port, &remote, false, &peer->link);
+		if (error)
+			return error;
+		peer->link->n_routes++;
+	}
+	*link = peer->link;
+	return ripc__rdmacm_link_space(peer->link);
+}
+
+static int mem_reg(void *port, void *peer, void *mem, size_t len, bool source, void **region)
+{
+	RIPC__HOLD_CANCEL;
+	struct iovec range = {.iov_base = mem, .iov_len = len};
+	struct rdmacm_link *link;
+	int error = peer_link(port, peer, &link);
+
+	/* On iWARP the answer to a read is a tagged message to our memory (RFC 5040, 5.2). */
+	return error ? error : ripc__rdma_region_open(link->space, &range, source ? 0 :
+		IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, region);
+}
+
+static int mem_open(void *port, void *peer, void *mem, size_t len, bool writable,
+		struct ripc__key *key)
+{
+	RIPC__HOLD_CANCEL;
+	struct iovec range = {.iov_base = mem, .iov_len = len};
+	struct rdmacm_link *link;
+	int error = peer_link(port, peer, &link);
+
+	if (!error)
+		error = ripc__rdmacm_key_open(port, link->space, &range, writable, key);
+	if (!error)
+		ripc__rdmacm_link_used(link);
+	return error;
+}
+
+static int move(void *port, void *peer, const struct ripc__move *move)
+{
+	RIPC__HOLD_CANCEL;
+	struct rdmacm_link *link;
+	int error = peer_link(port, peer, &link);
+
+	if (!error)
+		error = ripc__rdma_move(&link->flow, move);
+	if (!error)
+		ripc__rdmacm_link_taken(link);
+	return error;
+}
+
 const struct ripc__backend ripc__rdmacm_backend = {
 	.name = "rdmacm",
 	.id = 5,
@@ -513,29 +827,29 @@ const struct ripc__backend ripc__rdmacm_backend = {
 		.probe = probe,
 		.open = open_all,
 		.close = close_all,
-		.address = ripc__rdmacm_port_addr,
+		.address = port_addr,
 		.arm = ripc__rdmacm_wait_arm,
-		.stats = ripc__rdmacm_stats,
+		.stats = stats,
 	},
 	.route = {
-		.choose = ripc__rdmacm_addr_choose,
+		.choose = addr_choose,
 		.text = ripc__rdmacm_addr_text,
-		.open = ripc__rdmacm_peer_open,
-		.close = ripc__rdmacm_peer_close,
-		.where = ripc__rdmacm_where,
-		.mtu = ripc__rdmacm_peer_mtu,
-		.matches = ripc__rdmacm_peer_matches,
+		.open = peer_open,
+		.close = peer_close,
+		.where = where,
+		.mtu = peer_mtu,
+		.matches = peer_matches,
 	},
 	.datagrams = {
-		.send = ripc__rdmacm_send,
+		.send = send_datagrams,
 		.poll = ripc__rdmacm_poll,
-		.release = ripc__rdma_ring_release, /* of either kind of buffer */
+		.release = ripc__buffer_release, /* of either kind of buffer */
 	},
 	.mem = {
-		.reg = ripc__rdmacm_mem_reg,
-		.dereg = ripc__rdmacm_mem_dereg,
-		.open = ripc__rdmacm_mem_open,
+		.reg = mem_reg,
+		.dereg = ripc__rdma_mem_dereg,
+		.open = mem_open,
 		.close = ripc__rdmacm_mem_close,
 	},
-	.remote = {.move = ripc__rdmacm_move},
+	.remote = {.move = move},
 };

@@ -20,33 +20,18 @@
  * completion is not enough, because iWARP in software sends user pages again when TCP loses
  * packets.
  */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "internal.h"
 #include "util/rare.h"
 
 int ripc__rdmacm_sends_open(struct rdmacm_conn *conn)
 {
-	struct iovec range;
 	int error = ripc__buffers_open(RDMACM_SENDS, RDMACM_BUFFER, &conn->buffers);
 
-	if (error)
-		return error;
-	ripc__buffers_range(conn->buffers, &range);
-	(void)madvise(range.iov_base, range.iov_len, MADV_DONTFORK); /* as rdma/ring.c says */
-	error = ripc__rdma_register(conn->port->rdma, conn->space->pd, &range, 0, &conn->mr);
-	if (error)
-		ripc__buffers_close(conn->buffers);
-	return error;
-}
-
-void ripc__rdmacm_sends_close(struct rdmacm_conn *conn)
-{
-	ibv_dereg_mr(conn->mr);
-	ripc__buffers_close(conn->buffers);
+	return error ? error : ripc__rdma_register_buffers(conn->port->rdma, conn->space->pd,
+		conn->buffers, 0, &conn->mr);
 }
 
 /* ---- windows ----------------------------------------------------------------------------- */
@@ -222,15 +207,6 @@ bool ripc__rdmacm_say(struct rdmacm_conn *conn, enum rdmacm_message type)
 
 /* ---- datagrams --------------------------------------------------------------------------- */
 
-static void copy(uint8_t *to, const struct ripc__tx *tx)
-{
-	for (uint32_t i = 0; i < tx->n_iov; i++) {
-		if (tx->iov[i].iov_len)
-			memcpy(to, tx->iov[i].iov_base, tx->iov[i].iov_len);
-		to += tx->iov[i].iov_len;
-	}
-}
-
 int ripc__rdmacm_send_by(struct rdmacm_conn *conn, const struct ripc__tx *tx, uint32_t n)
 {
 	uint32_t most = ripc__rdmacm_credit(conn, RDMACM_RESERVE);
@@ -241,7 +217,7 @@ int ripc__rdmacm_send_by(struct rdmacm_conn *conn, const struct ripc__tx *tx, ui
 	if (n == 0)
 		return 0;
 	for (uint32_t i = 0; i < n && tx[i].len <= RDMACM_BUFFER - RDMACM_PREAMBLE; i++) {
-		copy(next_bytes(conn, list) + RDMACM_PREAMBLE, &tx[i]);
+		ripc__tx_copy(next_bytes(conn, list) + RDMACM_PREAMBLE, &tx[i]);
 		add(conn, list, RDMACM_DATAGRAM, tx[i].len);
 	}
 	conn->used = ++conn->port->uses;
@@ -284,92 +260,4 @@ int ripc__rdmacm_came(struct rdmacm_conn *conn, const uint8_t *bytes, uint32_t l
 			!conn->bye_came)
 		(void)ripc__rdmacm_say(conn, RDMACM_CREDIT); /* or by the next message */
 	return preamble.type == RDMACM_DATAGRAM;
-}
-
-/* ---- datagrams over UDP ------------------------------------------------------------------ */
-
-/*
- * Datagrams over UDP, by the udp backend, at the number of the port that is listened on: one
- * address thus serves both kinds. They cost no connection, and have UDP's checksum and losses;
- * memory is read by a connection, which is made for the first read.
- */
-
-#define UDP (&ripc__udp_backend)
-
-int ripc__rdmacm_udp_open(struct rdmacm_port *port, struct ripc__attr *attr)
-{
-	int error = ripc__udp_open_at(&port->udp, &port->rdma->host, port->self.ip,
-		port->self.port, attr);
-
-	if (error)
-		return error;
-	/* A write has ended when the network has it, and a datagram over UDP would overtake it. */
-	attr->caps |= RIPC_CAP_READ | RIPC_CAP_REGISTERED | RIPC_CAP_DUBIOUS;
-	attr->read_max = port->rdma->message_max;
-	return 0;
-}
-
-void ripc__rdmacm_udp_close(struct rdmacm_port *port)
-{
-	UDP->net.close(&port->udp);
-}
-
-int ripc__rdmacm_udp_peer_open(struct rdmacm_port *port, struct rdmacm_peer *peer,
-		const struct rdmacm_addr *remote)
-{
-	struct udp_addr own = {.at = {.sin6_family = AF_INET6, .sin6_port = htons(remote->port)}};
-	struct ripc__addr addr;
-
-	memcpy(&own.at.sin6_addr, remote->ip, sizeof(remote->ip));
-	ripc__udp_addr_fill(&addr, &own);
-	*peer = (struct rdmacm_peer){0};
-	return UDP->route.open(&port->udp, &peer->udp, &addr);
-}
-
-int ripc__rdmacm_udp_send(struct rdmacm_port *port, struct rdmacm_peer *peer,
-		const struct ripc__tx *tx, uint32_t n)
-{
-	int sent = UDP->datagrams.send(&port->udp, &peer->udp, tx, n);
-
-	/* The address that the socket is bound to is not this host's any more. */
-	if (sent == -EINVAL || sent == -EADDRNOTAVAIL || sent == -ENETUNREACH)
-		return -ECONNRESET;
-	return sent;
-}
-
-static void addr_of(const struct sockaddr_in6 *at, struct rdmacm_addr *addr)
-{
-	*addr = (struct rdmacm_addr){.port = ntohs(at->sin6_port), .by_udp = true};
-	memcpy(addr->ip, &at->sin6_addr, sizeof(addr->ip));
-}
-
-void ripc__rdmacm_udp_peer_addr(const struct rdmacm_peer *peer, struct rdmacm_addr *remote)
-{
-	addr_of(&peer->udp.to, remote);
-}
-
-uint32_t ripc__rdmacm_udp_poll(struct rdmacm_port *port, struct ripc__event *events, uint32_t at,
-		uint32_t n)
-{
-	uint32_t end = at + (uint32_t)UDP->datagrams.poll(&port->udp, events + at, n - at, false);
-
-	for (; at < end; at++) {
-		struct rdmacm_addr addr;
-		struct udp_addr own;
-
-		memcpy(&own, events[at].from->blob, sizeof(own));
-		addr_of(&own.at, &addr);
-		ripc__rdmacm_addr_fill(&addr, &port->from[at]);
-		events[at].from = &port->from[at];
-	}
-	return end;
-}
-
-void ripc__rdmacm_stats(void *state, struct ripc__net_stats *stats)
-{
-	struct rdmacm_port *port = state;
-
-	*stats = (struct ripc__net_stats){0};
-	if (port->self.by_udp)
-		UDP->net.stats(&port->udp, stats);
 }

@@ -26,6 +26,7 @@
 #include "internal.h"
 #include "util/bytes.h"
 #include "util/system/cancel.h"
+#include "util/system/kick.h"
 #include "util/system/locks.h"
 
 /* ---- passed ------------------------------------------------------------------------------ */
@@ -126,16 +127,7 @@ static bool shm_import_is_there(const struct shm_port *port, const struct ripc__
 	return false;
 }
 
-static void shm_import_ref(struct shm_import *import)
-{
-	import->refs++;
-	import->n_keys++;
-}
-
-/*
- * One more key shows the memory to others; or one less. is_left: the owner of the key may read
- * on.
- */
+/* One key less shows the memory to others. is_left: the owner of the key may read on. */
 static void shm_import_unref(struct shm_port *port, struct shm_import *import, bool is_left)
 {
 	import->n_keys--;
@@ -166,13 +158,6 @@ static void shm_import_unref(struct shm_port *port, struct shm_import *import, b
 #define LOOK_MS   500
 #define LEASES_MS 8000 /* between two looks at most, where only leases are left */
 
-int ripc__shm_clock_open(void)
-{
-	int fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
-
-	return fd < 0 ? -errno : fd;
-}
-
 static void clock_set(struct shm_port *port, uint32_t ms)
 {
 	const struct itimerspec once = {.it_value = {.tv_sec = ms / 1000,
@@ -197,11 +182,9 @@ static bool is_dead(const struct shm_out *out)
 void ripc__shm_clock_strike(struct shm_port *port)
 {
 	struct shm_out *out;
-	uint64_t strikes;
 	uint32_t at = 0;
 
-	while (read(port->clock.fd, &strikes, sizeof(strikes)) < 0 && errno == EINTR)
-		;
+	ripc__kick_drain(port->clock.fd);
 	port->clock_runs = false;
 	port->look_leases = true;
 	port->freed |= port->untrimmed;
@@ -369,8 +352,10 @@ static int key_open(struct shm_out *out, const struct shm_entry *range,
 	*made = (struct shm_key){.out = out, .index = (uint32_t)at, .number = key->key,
 		.import = import, .memory = *memory};
 	list_init(&made->node);
-	if (import)
-		shm_import_ref(import);
+	if (import) {
+		import->refs++;
+		import->n_keys++;
+	}
 	entry = &out->exports->table->entries[at];
 	entry->slab = range->slab;
 	entry->offset = range->offset;
@@ -582,7 +567,16 @@ static void handed_free(struct shm_port *port, struct shm_key *key)
 	key_free(port, key, left);
 }
 
-static bool take_back(struct shm_out *out, uint32_t at);
+/* False: not now. */
+static bool take_back(struct shm_out *out, uint32_t at)
+{
+	if (ripc__shm_send_memory(out->watch.fd, SHM_SLAB, at, 0, -1))
+		return false;
+	out->exports->slabs[at].memory.id = 0;
+	ripc__shm_point("slab_trimmed");
+	out->exports->last_serial++;
+	return true;
+}
 
 /*
  * We wait for leases of this memory. Partners that have it, but nothing of it mapped, may have
@@ -731,17 +725,6 @@ static bool is_there(const struct shm_port *port, const struct ripc__shared *mem
 
 	return shm_import_is_id(memory->id) ? shm_import_is_there(port, memory) :
 		host->is_shared(host->arg, memory);
-}
-
-/* False: not now. */
-static bool take_back(struct shm_out *out, uint32_t at)
-{
-	if (ripc__shm_send_memory(out->watch.fd, SHM_SLAB, at, 0, -1))
-		return false;
-	out->exports->slabs[at].memory.id = 0;
-	ripc__shm_point("slab_trimmed");
-	out->exports->last_serial++;
-	return true;
 }
 
 void ripc__shm_exports_trim(struct shm_out *out)

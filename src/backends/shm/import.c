@@ -14,6 +14,7 @@
 #include "util/bytes.h"
 #include "util/stream.h"
 #include "util/system/cancel.h"
+#include "util/system/kick.h"
 #include "util/system/locks.h"
 
 #define FAR       ((uint64_t)16 << 20) /* of an item: bytes behind this do not fit the cache, */
@@ -50,9 +51,7 @@ static bool take_table(struct shm_imports *imports, int fd)
 	return true;
 }
 
-/*
- * The descriptor stays with the claims. A process that cannot lock the claims has none.
- */
+/* The descriptor stays with the claims. A process that cannot lock the claims has none. */
 static bool take_claims(struct shm_imports *imports, int *fd)
 {
 	void *claims;
@@ -483,7 +482,7 @@ void ripc__shm_unmap(void *state, void *handle)
 	ripc__shm_import_put(port, grip->import);
 	/* No message wakes us for memory that others must release. */
 	if (port->freed)
-		ripc__shm_ring_bell(port);
+		ripc__kick(port->bell.fd);
 	ripc__shm_point("unmapped");
 	free(grip);
 }

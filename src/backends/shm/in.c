@@ -91,7 +91,7 @@ void ripc__shm_accept(struct shm_port *port)
 		ripc__shm_point("accepted");
 		error = in_make(port, fd);
 		if (error == -EACCES)
-			ripc__shm_send_refused(fd);
+			(void)ripc__shm_send_head(fd, SHM_REFUSED);
 		if (error)
 			close(fd);
 		ripc__shm_point("admitted");

@@ -17,9 +17,7 @@
 
 struct ucred;
 
-/* ---- segment ----------------------------------------------------------------------------- */
-
-/* Memory that is shared by descriptor: made by its owner, checked and mapped by others. */
+/* ---- segment.c: memory that is shared by descriptor -------------------------------------- */
 
 /*
  * Makes len bytes (whole pages) of zeros that have memory behind them and can neither shrink nor
@@ -444,11 +442,7 @@ struct shm_peer {
 	struct shm_out *out;
 };
 
-/* socket.c */
-int ripc__shm_port_addr(void *port, uint8_t blob[RIPC_ADDR_MAX]);
-int ripc__shm_addr_choose(void *port, const uint8_t *blob, size_t len, const uint8_t host[16],
-		struct ripc__addr *addr);
-void ripc__shm_addr_text(const struct ripc__addr *addr, char text[64]);
+/* shm.c */
 void ripc__shm_addr_fill(const struct shm_port *port, const uint8_t name[SHM_NAME_LEN],
 		struct ripc__addr *addr);
 
@@ -485,10 +479,11 @@ bool ripc__shm_is_self(int fd);
 /* 0, -EAGAIN, or another error that ends the connection. */
 int ripc__shm_send_datagram(int fd, const struct ripc__tx *tx);
 int ripc__shm_send_offer(int fd, const struct shm_ring_offer *offer);
-/* 0; or an error: if the socket is full or ended, the receiver wakes for that. */
-int ripc__shm_send_wake(int fd);
-/* Notifies a sender of a user that is not admitted. */
-void ripc__shm_send_refused(int fd);
+/*
+ * SHM_WAKE or SHM_REFUSED. 0; or an error: if the socket is full or ended, the receiver wakes for
+ * that.
+ */
+int ripc__shm_send_head(int fd, enum shm_message type);
 /* SHM_TABLE, SHM_SLAB, SHM_CLAIMS and SHM_PASSED, with a descriptor unless it is -1. */
 int ripc__shm_send_memory(int fd, enum shm_message type, uint32_t number, uint64_t len,
 		int memory_fd);
@@ -512,10 +507,6 @@ void ripc__shm_unwatch(struct shm_port *port, struct shm_watch *watch);
 int ripc__shm_admission_read(const struct ripc__host *host, struct shm_admission *admission);
 /* May the process at the other end of the socket, who, share memory with ours? */
 bool ripc__shm_admits(const struct shm_admission *admission, int fd, const struct ucred *who);
-
-/* port.c */
-int ripc__shm_port_open(struct shm_port *port);
-void ripc__shm_port_close(struct shm_port *port);
 
 /* out.c */
 int ripc__shm_peer_open(void *port, void *peer, const struct ripc__addr *addr);
@@ -572,7 +563,6 @@ void ripc__shm_share_take(struct shm_in *in, enum shm_share share, int amount);
 bool ripc__shm_may_keep(const struct shm_port *port, int fd);
 
 /* export.c */
-int ripc__shm_clock_open(void);
 /* From now on the clock checks holders, and the links of ins_strike, as long as there are any. */
 void ripc__shm_clock_start(struct shm_port *port);
 /* Ends the links to dead processes. After ripc__shm_ins_strike(). */
@@ -619,18 +609,12 @@ void ripc__shm_import_put(struct shm_port *port, struct shm_import *import);
 /* The link over which the memory came ends. */
 void ripc__shm_import_detach(struct shm_port *port, struct shm_import *import);
 
-/* port.c */
-int ripc__shm_poll(void *port, struct ripc__event *events, uint32_t n, bool all);
-void ripc__shm_release(void *port, void *handle);
-
 /* wait.c */
 int ripc__shm_wait_arm(void *port);
 void ripc__shm_wait(void *port);
 void ripc__shm_wake(void *port);
 /* For a poll that has taken a wake-up on the sockets, or the bell: a sleeper may have missed it. */
 void ripc__shm_rearm(struct shm_port *port);
-/* Makes the descriptor readable. */
-void ripc__shm_ring_bell(const struct shm_port *port);
 
 /* wait.c */
 /*

@@ -205,7 +205,8 @@ static void tell_linked(struct shm_out *out)
 {
 	uint32_t asleep = atomic_load(&out->board->asleep);
 
-	if (ripc__shm_send_wake(out->watch.fd) == 0 && asleep % 4 == SHM_ASLEEP_ON_SOCKETS)
+	if (ripc__shm_send_head(out->watch.fd, SHM_WAKE) == 0 &&
+			asleep % 4 == SHM_ASLEEP_ON_SOCKETS)
 		out->rung = asleep;
 }
 

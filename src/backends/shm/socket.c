@@ -140,7 +140,7 @@ int ripc__shm_send_datagram(int fd, const struct ripc__tx *tx)
 	return push(fd, &message);
 }
 
-static int send_head(int fd, enum shm_message type)
+int ripc__shm_send_head(int fd, enum shm_message type)
 {
 	uint8_t head[HEAD_LEN];
 	struct iovec iov = {head, sizeof(head)};
@@ -148,16 +148,6 @@ static int send_head(int fd, enum shm_message type)
 
 	make_head(head, type, 0);
 	return push(fd, &message);
-}
-
-int ripc__shm_send_wake(int fd)
-{
-	return send_head(fd, SHM_WAKE);
-}
-
-void ripc__shm_send_refused(int fd)
-{
-	(void)send_head(fd, SHM_REFUSED);
 }
 
 /* Adds descriptors to a message. control: CMSG_SPACE of them. */
@@ -351,60 +341,4 @@ void ripc__shm_unwatch(struct shm_port *port, struct shm_watch *watch)
 		shutdown(watch->fd, SHUT_RDWR);
 	close(watch->fd);
 	watch->fd = -1;
-}
-
-/* ---- addr -------------------------------------------------------------------------------- */
-
-/*
- * Addresses of the shm backend: the host's identity (an abstract name is known within one network
- * namespace) and the random name of a port's socket.
- */
-
-void ripc__shm_addr_fill(const struct shm_port *port, const uint8_t name[SHM_NAME_LEN],
-		struct ripc__addr *addr)
-{
-	/*
-	 * The name of this host in the resolver's local source, to which address tokens are
-	 * bound.
-	 */
-	static const uint8_t loopback[16] = {[10] = 0xff, 0xff, 127, 0, 0, 1};
-
-	memcpy(addr->host, loopback, sizeof(loopback));
-	addr->len = SHM_ADDR_LEN;
-	put64(addr->blob, port->dev.host.identity);
-	memcpy(addr->blob + 8, name, SHM_NAME_LEN);
-}
-
-int ripc__shm_port_addr(void *state, uint8_t blob[RIPC_ADDR_MAX])
-{
-	const struct shm_port *port = state;
-	struct ripc__addr addr;
-
-	ripc__shm_addr_fill(port, port->name, &addr);
-	memcpy(blob, addr.blob, SHM_ADDR_LEN);
-	return SHM_ADDR_LEN;
-}
-
-int ripc__shm_addr_choose(void *state, const uint8_t *blob, size_t len, const uint8_t host[16],
-		struct ripc__addr *addr)
-{
-	static const uint8_t zeros[SHM_NAME_LEN];
-	const struct shm_port *port = state;
-
-	(void)host;
-	if (len != SHM_ADDR_LEN || memcmp(blob + 8, zeros, SHM_NAME_LEN) == 0)
-		return -EBADMSG;
-	if (get64(blob) != port->dev.host.identity)
-		return -EHOSTUNREACH;
-	ripc__shm_addr_fill(port, blob + 8, addr);
-	return 0;
-}
-
-void ripc__shm_addr_text(const struct ripc__addr *addr, char text[64])
-{
-	if (addr->len == SHM_ADDR_LEN)
-		snprintf(text, 64, "shm:%02x%02x%02x%02x", addr->blob[8], addr->blob[9],
-			addr->blob[10], addr->blob[11]);
-	else
-		snprintf(text, 64, "?");
 }

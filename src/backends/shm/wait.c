@@ -27,6 +27,7 @@
 #include "internal.h"
 #include "util/rare.h"
 #include "util/system/cancel.h"
+#include "util/system/kick.h"
 
 #define FUTEX_MS 2
 #define WAIT_MS  98
@@ -63,7 +64,7 @@ static bool arm(struct shm_port *port, enum shm_asleep how)
 void ripc__shm_rearm(struct shm_port *port)
 {
 	if (!arm(port, SHM_ASLEEP_ON_SOCKETS))
-		ripc__shm_ring_bell(port);
+		ripc__kick(port->bell.fd);
 	port->armed = port->roused = false;
 }
 
@@ -102,15 +103,6 @@ void ripc__shm_wait(void *state)
 	atomic_store(&port->woken, false);
 }
 
-void ripc__shm_ring_bell(const struct shm_port *port)
-{
-	RIPC__HOLD_CANCEL;
-	uint64_t one = 1;
-
-	while (write(port->bell.fd, &one, sizeof(one)) < 0 && errno == EINTR)
-		;
-}
-
 void ripc__shm_wake(void *state)
 {
 	struct shm_port *port = state;
@@ -118,7 +110,7 @@ void ripc__shm_wake(void *state)
 	atomic_store(&port->woken, true);
 	atomic_fetch_add(&port->bits->wakes, 1);
 	syscall(SYS_futex, &port->bits->wakes, FUTEX_WAKE, SHM_SLEEPERS, NULL, NULL, 0);
-	ripc__shm_ring_bell(port);
+	ripc__kick(port->bell.fd);
 }
 
 /* ---- rouse ------------------------------------------------------------------------------- */
@@ -141,7 +133,7 @@ static RIPC__RARE void rouse_from(struct shm_out *out, uint32_t asleep)
 
 	if (asleep % 4 == SHM_ASLEEP_ON_SOCKETS) {
 		ripc__shm_point("wake_due");
-		if (ripc__shm_send_wake(out->watch.fd) == 0)
+		if (ripc__shm_send_head(out->watch.fd, SHM_WAKE) == 0)
 			out->rung = asleep;
 		ripc__shm_point("wake_sent");
 		return;

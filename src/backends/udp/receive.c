@@ -34,11 +34,6 @@
 #define READ_MAX      64u /* errors that are read at once */
 #define CONTROL_BYTES 256
 
-static bool is_full(int error)
-{
-	return error == -EAGAIN || error == -EWOULDBLOCK || error == -ENOBUFS || error == -ENOMEM;
-}
-
 static const struct sock_extended_err *find(struct msghdr *message)
 {
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
@@ -48,8 +43,6 @@ static const struct sock_extended_err *find(struct msghdr *message)
 	}
 	return NULL;
 }
-
-static void udp_read_name(const struct sockaddr_in6 *name, struct sockaddr_in6 *at);
 
 /* Hints without room are dropped: the network reports again, if it matters. */
 static void note(struct udp_port *port, const struct sockaddr_in6 *name, const uint8_t *quote,
@@ -61,7 +54,7 @@ static void note(struct udp_port *port, const struct sockaddr_in6 *name, const u
 	if (port->n_hints == UDP_HINTS)
 		return;
 	port->n_hints++;
-	udp_read_name(name, &own.at);
+	ripc__udp_read_name(name, &own.at);
 	ripc__udp_addr_fill(&hint->at, &own);
 	hint->len = (uint32_t)len;
 	memcpy(hint->quote, quote, len);
@@ -110,7 +103,7 @@ static bool udp_errors_read(struct udp_port *port)
 
 bool ripc__udp_is_late(struct udp_port *port, int error)
 {
-	if (is_full(error))
+	if (udp_is_full(error))
 		return false;
 	return udp_errors_read(port) || error == -ECONNREFUSED;
 }
@@ -159,7 +152,7 @@ void ripc__udp_map_v4(struct in6_addr *ip, const struct in_addr *v4)
 	memcpy(&ip->s6_addr[12], v4, sizeof(*v4));
 }
 
-static void udp_read_name(const struct sockaddr_in6 *name, struct sockaddr_in6 *at)
+void ripc__udp_read_name(const struct sockaddr_in6 *name, struct sockaddr_in6 *at)
 {
 	const struct sockaddr_in *in = (const struct sockaddr_in *)name;
 
@@ -210,7 +203,7 @@ static void file_arrival(struct udp_port *port, struct msghdr *message, uint32_t
 	}
 	if (len == 0)
 		return;
-	udp_read_name(message->msg_name, &own.at);
+	ripc__udp_read_name(message->msg_name, &own.at);
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c))
 		read_control(c, &own, &segment,
 			many ? &port->many_dropped : &port->kernel_dropped);
@@ -357,12 +350,6 @@ int ripc__udp_poll(void *state, struct ripc__event *events, uint32_t n, bool all
 	return (int)filled;
 }
 
-void ripc__udp_release(void *port, void *handle)
-{
-	(void)port; /* may be closed already */
-	ripc__buffer_put(handle, 1);
-}
-
 int ripc__udp_wait_arm(void *state)
 {
 	const struct udp_port *port = state;
@@ -384,9 +371,4 @@ void ripc__udp_wait(void *state)
 		receive_one(port, 0);
 	else
 		poll(NULL, 0, NO_BUFFER_MS);
-}
-
-void ripc__udp_arrival_drop(const struct udp_arrival *arrival)
-{
-	ripc__buffer_put(arrival->buffer, arrival->left);
 }

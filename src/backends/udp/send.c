@@ -81,16 +81,12 @@ static int transmit_small(struct udp_port *port, const struct udp_peer *peer,
 	uint8_t data[COPY_MAX];
 	struct sockaddr_in6 to;
 	socklen_t to_len = ripc__udp_sockaddr(&peer->to, port->family, &to);
-	size_t len = 0;
 	int rc, tries = 0;
 
-	for (uint32_t i = 0; i < tx->n_iov; i++) {
-		memcpy(data + len, tx->iov[i].iov_base, tx->iov[i].iov_len);
-		len += tx->iov[i].iov_len;
-	}
+	ripc__tx_copy(data, tx);
 	do
-		rc = sendto(port->fd, data, len, MSG_DONTWAIT, (struct sockaddr *)&to, to_len) < 0 ?
-			-errno : 0;
+		rc = sendto(port->fd, data, tx->len, MSG_DONTWAIT, (struct sockaddr *)&to,
+			to_len) < 0 ? -errno : 0;
 	while (rc && tries++ < TRIES && ripc__udp_is_late(port, rc));
 	return rc;
 }
@@ -101,11 +97,6 @@ static int transmit_one(struct udp_port *port, const struct udp_peer *peer,
 	if (tx->len <= COPY_MAX && !peer->pinned)
 		return transmit_small(port, peer, tx);
 	return transmit(port, peer, tx->iov, tx->n_iov, 0);
-}
-
-static bool is_full(int rc)
-{
-	return rc == -EAGAIN || rc == -EWOULDBLOCK || rc == -ENOBUFS || rc == -ENOMEM;
 }
 
 /*
@@ -138,7 +129,7 @@ static int send_one(struct udp_port *port, struct udp_peer *peer, const struct r
 		rc = send_fragmented(port, peer, tx);
 	else if (rc == -EMSGSIZE)
 		ripc__udp_peer_shrink(peer, tx->len);
-	if (is_full(rc))
+	if (udp_is_full(rc))
 		return 0;
 	return rc ? rc : 1;
 }
@@ -200,7 +191,7 @@ static int send_run(struct udp_port *port, struct udp_peer *peer, const struct r
 	rc = transmit(port, peer, iov, n_iov, (uint16_t)tx[0].len);
 	if (!rc)
 		return (int)n;
-	if (is_full(rc))
+	if (udp_is_full(rc))
 		return 0;
 	rc = send_each(port, peer, tx, n);
 	/* Offload is the cause if they can be sent without it and nothing else has changed. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The udp backend: its table, its options and its socket. One socket per port serves all
- * partners, over IPv6 and IPv4 at once, or over IPv4 alone if IPv6 is off, at all addresses of
- * the host (at one for the rdmacm backend, whose datagrams may use this socket, too). The socket
- * blocks, for the sake of wait; every other call passes MSG_DONTWAIT.
+ * The udp backend: its table, its options, its socket, addresses and routes. One socket per port
+ * serves all partners, over IPv6 and IPv4 at once, or over IPv4 alone if IPv6 is off, at all
+ * addresses of the host (at one for the rdmacm backend, whose datagrams may use this socket, too).
+ * The socket blocks, for the sake of wait; every other call passes MSG_DONTWAIT.
  *
  * Fragments are forbidden (IP_MTU_DISCOVER is DO): reassembly mixes up fragments under load (RFC
  * 4963) and one lost fragment loses all. DO and not PROBE: with DO the kernel heeds the routers'
@@ -13,7 +13,9 @@
  */
 #include "udp.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <net/if.h>
 #include <netinet/udp.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -22,6 +24,7 @@
 #include <unistd.h>
 
 #include "ripc/ripc.h"
+#include "util/bytes.h"
 #include "util/options.h"
 #include "util/system/remedy.h"
 
@@ -244,7 +247,7 @@ static void close_port(void *state)
 	struct udp_port *port = state;
 
 	for (uint32_t i = port->next; i < port->n_arrivals; i++)
-		ripc__udp_arrival_drop(&port->arrivals[i]);
+		ripc__buffer_put(port->arrivals[i].buffer, port->arrivals[i].left);
 	close(port->fd);
 	if (port->many_fd >= 0)
 		close(port->many_fd);
@@ -296,6 +299,225 @@ static void stats(void *state, struct ripc__net_stats *stats)
 	port->dropped = port->fallbacks = 0;
 }
 
+/* ---- addresses and routes ----------------------------------------------------------------- */
+
+/*
+ * The meaning of a record's blob, the text form of an address, and the properties of the kernel's
+ * route to a partner (its MTU, the source address that it chooses), found by connecting a scratch
+ * socket, which sends nothing.
+ *
+ * A blob is: kind (1), 0, UDP port (little-endian). The host is the sender of the answer.
+ */
+
+#define BLOB_KIND 1
+#define BLOB_LEN  4
+
+/* Can it be the address of one host, without naming an interface? */
+static bool is_host(const struct in6_addr *ip)
+{
+	if (IN6_IS_ADDR_V4MAPPED(ip))
+		return ip->s6_addr[12] != 0 && ip->s6_addr[12] < 224;
+	return !IN6_IS_ADDR_UNSPECIFIED(ip) && !IN6_IS_ADDR_MULTICAST(ip) &&
+		!IN6_IS_ADDR_LINKLOCAL(ip);
+}
+
+void ripc__udp_addr_fill(struct ripc__addr *addr, const struct udp_addr *own)
+{
+	memcpy(addr->host, &own->at.sin6_addr, sizeof(addr->host));
+	addr->len = sizeof(*own);
+	memcpy(addr->blob, own, sizeof(*own));
+}
+
+static int port_addr(void *port, uint8_t blob[RIPC_ADDR_MAX])
+{
+	blob[0] = BLOB_KIND;
+	blob[1] = 0;
+	put16(blob + 2, ((struct udp_port *)port)->number);
+	return BLOB_LEN;
+}
+
+static int addr_choose(void *port, const uint8_t *blob, size_t len, const uint8_t host[16],
+		struct ripc__addr *addr)
+{
+	struct udp_addr own = {.at.sin6_family = AF_INET6};
+
+	if (len != BLOB_LEN || blob[0] != BLOB_KIND || blob[1] != 0 || !get16(blob + 2))
+		return -EBADMSG;
+	memcpy(&own.at.sin6_addr, host, sizeof(own.at.sin6_addr));
+	own.at.sin6_port = htons(get16(blob + 2));
+	if (!is_host(&own.at.sin6_addr))
+		return -EADDRNOTAVAIL;
+	if (((struct udp_port *)port)->family == AF_INET &&
+			!IN6_IS_ADDR_V4MAPPED(&own.at.sin6_addr))
+		return -EAFNOSUPPORT;
+	ripc__udp_addr_fill(addr, &own);
+	return 0;
+}
+
+static void addr_text(const struct ripc__addr *addr, char text[64])
+{
+	char ip[INET6_ADDRSTRLEN] = "", interface[IF_NAMESIZE + 1] = "%";
+	struct udp_addr own;
+	uint16_t port;
+
+	if (addr->len != sizeof(own)) {
+		snprintf(text, 64, "?");
+		return;
+	}
+	memcpy(&own, addr->blob, sizeof(own));
+	port = ntohs(own.at.sin6_port);
+	if (IN6_IS_ADDR_V4MAPPED(&own.at.sin6_addr)) {
+		inet_ntop(AF_INET, &own.at.sin6_addr.s6_addr[12], ip, sizeof(ip));
+		snprintf(text, 64, "%s:%u", ip, port);
+		return;
+	}
+	inet_ntop(AF_INET6, &own.at.sin6_addr, ip, sizeof(ip));
+	if (!own.at.sin6_scope_id)
+		interface[0] = '\0';
+	else if (!if_indextoname(own.at.sin6_scope_id, interface + 1))
+		snprintf(interface + 1, IF_NAMESIZE, "%u", own.at.sin6_scope_id);
+	/* A scoped address has no more than 39 characters: only v4-mapped ones are longer. */
+	snprintf(text, 64, "[%.39s%s]:%u", ip, interface, port);
+}
+
+socklen_t ripc__udp_sockaddr(const struct sockaddr_in6 *at, int family, struct sockaddr_in6 *to)
+{
+	struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = at->sin6_port};
+
+	*to = *at;
+	if (family == AF_INET6)
+		return sizeof(*to);
+	memcpy(&in.sin_addr, &at->sin6_addr.s6_addr[12], sizeof(in.sin_addr));
+	memcpy(to, &in, sizeof(in));
+	return sizeof(in);
+}
+
+/* Reads the source address that the kernel has chosen for a connected socket. */
+static int read_source(int fd, struct in6_addr *source)
+{
+	struct sockaddr_in6 name, at;
+	socklen_t len = sizeof(name);
+
+	if (getsockname(fd, (struct sockaddr *)&name, &len))
+		return -errno;
+	ripc__udp_read_name(&name, &at);
+	*source = at.sin6_addr;
+	return 0;
+}
+
+static int mtu_to_len(int mtu, bool v4)
+{
+	int len = mtu - (v4 ? UDP_HEADERS_4 : UDP_HEADERS_6);
+
+	if (len < UDP_FLOOR)
+		return UDP_FLOOR;
+	return len < UDP_MAX ? len : UDP_MAX;
+}
+
+int ripc__udp_ask_route(const struct sockaddr_in6 *at, uint16_t *len_max, struct in6_addr *source)
+{
+	bool v4 = IN6_IS_ADDR_V4MAPPED(&at->sin6_addr);
+	int family = v4 ? AF_INET : AF_INET6;
+	int level = v4 ? IPPROTO_IP : IPPROTO_IPV6, name = v4 ? IP_MTU : IPV6_MTU;
+	struct sockaddr_in6 to;
+	socklen_t to_len = ripc__udp_sockaddr(at, family, &to), size = sizeof(int);
+	int fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int rc, mtu = 0;
+
+	if (fd < 0)
+		return -errno;
+	rc = connect(fd, (struct sockaddr *)&to, to_len) ? -errno : read_source(fd, source);
+	if (!rc && getsockopt(fd, level, name, &mtu, &size))
+		mtu = 0;
+	close(fd);
+	if (!rc)
+		*len_max = (uint16_t)mtu_to_len(mtu, v4);
+	return rc;
+}
+
+static bool could_not_ask(int rc)
+{
+	return rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM || rc == -ENOBUFS;
+}
+
+static int peer_open(void *port, void *state, const struct ripc__addr *addr)
+{
+	struct udp_peer *peer = state;
+	struct in6_addr source = {0};
+	uint16_t mtu = UDP_FLOOR;
+	struct udp_addr own;
+	int rc;
+
+	(void)port;
+	if (addr->len != sizeof(own))
+		return -EINVAL;
+	memcpy(&own, addr->blob, sizeof(own));
+	rc = ripc__udp_ask_route(&own.at, &mtu, &source);
+	if (rc && !could_not_ask(rc))
+		return rc;
+	/*
+	 * Naming the source address costs time at each send, hence it is only done if it
+	 * matters.
+	 */
+	*peer = (struct udp_peer){
+		.to = own.at,
+		.local = own.local,
+		.mtu = mtu,
+		.pinned = !IN6_IS_ADDR_UNSPECIFIED(&own.local) &&
+			memcmp(&own.local, &source, sizeof(source)) != 0,
+	};
+	return 0;
+}
+
+static void peer_close(void *port, void *peer)
+{
+	(void)port;
+	(void)peer;
+}
+
+uint32_t ripc__udp_peer_mtu(void *port, void *peer)
+{
+	(void)port;
+	return ((struct udp_peer *)peer)->mtu;
+}
+
+static void where(void *port, const void *state, struct ripc__where *where)
+{
+	const struct udp_peer *peer = state;
+	const struct udp_addr own = {.at = peer->to, .local = peer->local};
+
+	(void)port;
+	ripc__udp_addr_fill(&where->addr, &own);
+	where->reader = 0;
+}
+
+static bool peer_matches(void *port, const void *state, const struct ripc__addr *from)
+{
+	const struct udp_peer *peer = state;
+	struct udp_addr own;
+
+	(void)port;
+	if (from->len != sizeof(own))
+		return false;
+	memcpy(&own, from->blob, sizeof(own));
+	return own.at.sin6_port == peer->to.sin6_port &&
+		own.at.sin6_scope_id == peer->to.sin6_scope_id &&
+		memcmp(&own.at.sin6_addr, &peer->to.sin6_addr, sizeof(own.at.sin6_addr)) == 0;
+}
+
+void ripc__udp_peer_shrink(struct udp_peer *peer, uint32_t len)
+{
+	struct in6_addr source;
+	uint16_t mtu = UDP_FLOOR;
+
+	if (ripc__udp_ask_route(&peer->to, &mtu, &source))
+		mtu = UDP_FLOOR;
+	/* The route and the refusal may disagree for a moment; the refusal counts. */
+	if (mtu >= len)
+		mtu = (uint16_t)(len - 1);
+	peer->mtu = mtu;
+}
+
 const struct ripc__backend ripc__udp_backend = {
 	.name = "udp",
 	.id = 1,
@@ -306,25 +528,25 @@ const struct ripc__backend ripc__udp_backend = {
 		.probe = probe,
 		.open = open_anywhere,
 		.close = close_port,
-		.address = ripc__udp_port_addr,
+		.address = port_addr,
 		.arm = ripc__udp_wait_arm,
 		.wait = ripc__udp_wait,
 		.wake = wake,
 		.stats = stats,
 	},
 	.route = {
-		.choose = ripc__udp_addr_choose,
-		.text = ripc__udp_addr_text,
-		.open = ripc__udp_peer_open,
-		.close = ripc__udp_peer_close,
-		.where = ripc__udp_where,
+		.choose = addr_choose,
+		.text = addr_text,
+		.open = peer_open,
+		.close = peer_close,
+		.where = where,
 		.mtu = ripc__udp_peer_mtu,
-		.matches = ripc__udp_peer_matches,
+		.matches = peer_matches,
 	},
 	.datagrams = {
 		.send = ripc__udp_send,
 		.poll = ripc__udp_poll,
-		.release = ripc__udp_release,
+		.release = ripc__buffer_release,
 	},
 	.many = {
 		.open = ripc__udp_many_open,

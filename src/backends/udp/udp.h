@@ -6,6 +6,7 @@
 #ifndef RIPC_UDP_H
 #define RIPC_UDP_H
 
+#include <errno.h>
 #include <netinet/in.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -113,26 +114,22 @@ struct udp_peer {
 	bool no_gso;           /* offload has failed on this route */
 };
 
+/* Has the kernel no room for a datagram now? */
+static inline bool udp_is_full(int error)
+{
+	return error == -EAGAIN || error == -EWOULDBLOCK || error == -ENOBUFS || error == -ENOMEM;
+}
+
 /* udp.c */
 /* Requests a receive buffer. Returns the granted bytes, as the kernel counts them. */
 uint32_t ripc__udp_grow_receive_buffer(int fd, uint32_t len);
 /* Opens a port at one address and number of this host; the other options stay. */
 int ripc__udp_open_at(struct udp_port *port, const struct ripc__host *host, const uint8_t ip[16],
 		uint32_t number, struct ripc__attr *attr);
-
-/* addr.c */
-int ripc__udp_addr_choose(void *port, const uint8_t *blob, size_t len, const uint8_t host[16],
-		struct ripc__addr *addr);
-void ripc__udp_addr_text(const struct ripc__addr *addr, char text[64]);
 void ripc__udp_addr_fill(struct ripc__addr *addr, const struct udp_addr *own);
 /* Converts an address for a socket of one family. Returns its length. */
 socklen_t ripc__udp_sockaddr(const struct sockaddr_in6 *at, int family, struct sockaddr_in6 *to);
-int ripc__udp_port_addr(void *port, uint8_t blob[RIPC_ADDR_MAX]);
-int ripc__udp_peer_open(void *port, void *peer, const struct ripc__addr *addr);
-void ripc__udp_peer_close(void *port, void *peer);
-void ripc__udp_where(void *port, const void *peer, struct ripc__where *where);
 uint32_t ripc__udp_peer_mtu(void *port, void *peer);
-bool ripc__udp_peer_matches(void *port, const void *peer, const struct ripc__addr *from);
 /*
  * The longest datagram of the kernel's route to an address, and the source address of that
  * route. A sandbox or an emulator may not report the MTU: then it is the least possible.
@@ -143,10 +140,8 @@ int ripc__udp_ask_route(const struct sockaddr_in6 *at, uint16_t *len_max,
 /* The kernel refused len bytes: reads the route's present limit, which is less than len. */
 void ripc__udp_peer_shrink(struct udp_peer *peer, uint32_t len);
 
-/* send.c */
-int ripc__udp_send(void *port, void *peer, const struct ripc__tx *tx, uint32_t n);
-
 /* send.c: see struct ripc__backend */
+int ripc__udp_send(void *port, void *peer, const struct ripc__tx *tx, uint32_t n);
 int ripc__udp_many_open(void *port, void *route, const void *partner, uint64_t number);
 int ripc__udp_many_hear(void *port, const void *partner, uint64_t number);
 void ripc__udp_many_ignore(void *port, uint64_t number);
@@ -155,15 +150,11 @@ int ripc__udp_many_fd(void *port);
 /* receive.c */
 /* May this error of a send be about an earlier one? Then the send is tried again. */
 bool ripc__udp_is_late(struct udp_port *port, int error);
-
-/* receive.c */
 void ripc__udp_map_v4(struct in6_addr *ip, const struct in_addr *v4);
 /* Converts a name from the kernel to IPv6. */
+void ripc__udp_read_name(const struct sockaddr_in6 *name, struct sockaddr_in6 *at);
 int ripc__udp_poll(void *port, struct ripc__event *events, uint32_t n, bool all);
-void ripc__udp_release(void *port, void *handle);
 int ripc__udp_wait_arm(void *port);
 void ripc__udp_wait(void *port);
-/* Drops the datagrams of an arrival that were not returned yet. */
-void ripc__udp_arrival_drop(const struct udp_arrival *arrival);
 
 #endif

@@ -32,14 +32,9 @@ void ripc__verbs_addr_encode(const struct verbs_addr *addr, uint8_t blob[VERBS_A
 	memcpy(blob + 16, addr->gid, sizeof(addr->gid));
 }
 
-bool ripc__verbs_is_v4(const uint8_t gid[16])
-{
-	return memcmp(gid, mapped, sizeof(mapped)) == 0;
-}
-
 static bool is_multicast(const uint8_t gid[16])
 {
-	return gid[0] == 0xff || (ripc__verbs_is_v4(gid) && gid[12] >> 4 == 14);
+	return gid[0] == 0xff || (ripc__rdma_is_v4(gid) && gid[12] >> 4 == 14);
 }
 
 static bool is_mtu(uint8_t mtu)
@@ -125,7 +120,7 @@ void ripc__verbs_many_gid(uint64_t number, uint8_t gid[16])
 
 bool ripc__verbs_is_many(const uint8_t gid[16])
 {
-	return ripc__verbs_is_v4(gid) && memcmp(gid + 12, many, sizeof(many)) == 0;
+	return ripc__rdma_is_v4(gid) && memcmp(gid + 12, many, sizeof(many)) == 0;
 }
 
 bool ripc__verbs_is_to_many(const uint8_t *grh)
@@ -150,7 +145,7 @@ void ripc__verbs_preamble_encode(bool is_setup, uint8_t mtu, uint32_t qkey,
  */
 static int read_gid(const struct verbs_addr *self, const uint8_t *grh, uint8_t gid[16])
 {
-	if (ripc__verbs_is_v4(self->gid)) {
+	if (ripc__rdma_is_v4(self->gid)) {
 		memcpy(gid, mapped, sizeof(mapped));
 		memcpy(gid + 12, grh + 32, 4);
 		return grh[20] == 0x45 ? 0 : -EBADMSG;

@@ -6,9 +6,7 @@
 #include "backends/rdma/rdma.h"
 #include "util/system/sleeper.h"
 
-/* ---- addr -------------------------------------------------------------------------------- */
-
-/* Addresses and messages: bytes from outside. */
+/* ---- addr.c: bytes from outside ---------------------------------------------------------- */
 
 #define VERBS_VERSION     1
 #define VERBS_ADDR_LEN    32
@@ -74,7 +72,6 @@ void ripc__verbs_sender_note(const struct verbs_addr *self, const struct ibv_wc 
  */
 bool ripc__verbs_is_recent(const struct verbs_addr *self, const struct verbs_sender *recent,
 		const struct ibv_wc *wc, const uint8_t *bytes);
-bool ripc__verbs_is_v4(const uint8_t gid[16]);
 /*
  * Fills in the GID of the receivers of a number, on a network of IPv4; the second recognises
  * such a GID.
@@ -113,7 +110,6 @@ void ripc__verbs_addr_attr(const struct ripc__rdma_device *rdma, const struct ve
 
 struct verbs_device {
 	struct ripc__rdma_device rdma;
-	struct ripc__rdma_keys keys;
 	uint32_t connections, receives;
 };
 
@@ -146,8 +142,7 @@ struct verbs_many {
 struct verbs_port {
 	struct verbs_device dev;
 	struct ripc__rdma_device *rdma;  /* of dev */
-	struct ibv_comp_channel *channel;
-	struct ibv_cq *cq;         /* receives, and reads */
+	struct ripc__rdma_queue queue; /* receives, and reads */
 	struct ibv_qp *qp;
 	struct ripc__rdma_ring ring;
 	struct verbs_many many;
@@ -162,7 +157,6 @@ struct verbs_port {
 	struct ripc__sleeper others; /* timer, helper threads, device, wake */
 	int wake_fd;
 	uint64_t due_us;           /* when links must be looked at; UINT64_MAX: never */
-	bool armed;                /* the channel reports the next completion */
 	bool waited;               /* wait has looked at the descriptors since the last poll */
 	bool others_ready;         /* others was readable then */
 	bool deaf;                 /* no more events: only polls and waits see anything */
@@ -173,7 +167,6 @@ struct verbs_port {
 	uint32_t failures;         /* in quick succession, */
 	uint32_t downs;            /* since n_downs was this */
 	uint32_t moves;            /* of rdma, as followed by self.gid and the paths */
-	uint32_t unacked;          /* events of the channel */
 	uint32_t polls;
 	struct list paths, paths_used, links;
 	struct ripc__map paths_by_gid, links_by_addr;
@@ -193,9 +186,7 @@ static inline void ripc__verbs_due_at(struct verbs_port *port, uint64_t at_us)
 	port->due_us = at_us < port->due_us ? at_us : port->due_us;
 }
 
-/* ---- qp ---------------------------------------------------------------------------------- */
-
-/* The datagram queue pair of a port. */
+/* ---- qp.c: the datagram queue pair of a port --------------------------------------------- */
 
 int ripc__verbs_qp_open(struct verbs_port *port);
 /* Takes a queue pair from its first state to sending and receiving. */
@@ -205,9 +196,7 @@ void ripc__verbs_qp_failed(struct verbs_port *port);
 /* The queue pair has failed: revives it, if that can be done now. */
 void ripc__verbs_qp_revive(struct verbs_port *port);
 
-/* ---- pair -------------------------------------------------------------------------------- */
-
-/* A reliable queue pair, at one end of a connection. */
+/* ---- qp.c: reliable queue pairs, each at one end of a connection ------------------------- */
 
 enum verbs_pair_state {
 	VERBS_NONE,
@@ -247,9 +236,7 @@ void ripc__verbs_pair_destroy(struct verbs_pair *pair, void (*done)(struct verbs
 void ripc__verbs_pair_drop(struct verbs_pair *pair);
 void ripc__verbs_pair_break(struct verbs_pair *pair);
 
-/* ---- path -------------------------------------------------------------------------------- */
-
-/* Paths to other hosts, and the state that core keeps for a partner there. */
+/* ---- path.c: other hosts ----------------------------------------------------------------- */
 
 /* The path to a port of another host, for all partners there. */
 struct verbs_path {
@@ -297,9 +284,7 @@ void ripc__verbs_paths_move(struct verbs_port *port);
 /* Resolves an old path again. */
 void ripc__verbs_paths_run(struct verbs_port *port);
 
-/* ---- link -------------------------------------------------------------------------------- */
-
-/* Partners with which memory is shared. */
+/* ---- link.c: partners with which memory is shared ---------------------------------------- */
 
 struct verbs_link {
 	struct list node;     /* port->links: least recently used first */
@@ -331,31 +316,11 @@ void ripc__verbs_links_run(struct verbs_port *port, uint64_t now_us);
 /* The memory of this space could not be deregistered: all links that can reach it are stopped. */
 void ripc__verbs_links_stop(struct verbs_port *port, const struct ripc__rdma_space *space);
 
-/* ---- route ------------------------------------------------------------------------------- */
-
-/* Partners as core knows them. */
-
-int ripc__verbs_port_addr(void *port, uint8_t blob[RIPC_ADDR_MAX]);
-int ripc__verbs_addr_choose(void *port, const uint8_t *blob, size_t len, const uint8_t host[16],
-		struct ripc__addr *addr);
-int ripc__verbs_peer_open(void *port, void *peer, const struct ripc__addr *addr);
-void ripc__verbs_peer_close(void *port, void *peer);
-void ripc__verbs_where(void *port, const void *peer, struct ripc__where *where);
-bool ripc__verbs_peer_matches(void *port, const void *peer, const struct ripc__addr *from);
 /* The address of the partner that core keeps. */
 void ripc__verbs_peer_where(const struct verbs_port *port, const struct verbs_peer *peer,
 		struct verbs_addr *addr);
-int ripc__verbs_mem_reg(void *port, void *peer, void *mem, size_t len, bool source, void **region);
-void ripc__verbs_mem_dereg(void *port, void *region);
-int ripc__verbs_mem_open(void *port, void *peer, void *mem, size_t len, bool writable,
-		struct ripc__key *key);
-int ripc__verbs_mem_close(void *port, const struct ripc__key *key, enum ripc__closing how,
-		uint64_t cookie);
-int ripc__verbs_move(void *port, void *peer, const struct ripc__move *move);
 
-/* ---- send -------------------------------------------------------------------------------- */
-
-/* Sending datagrams. */
+/* ---- send.c: datagrams ------------------------------------------------------------------- */
 
 /* An answer to a stranger, until the path is resolved. */
 struct verbs_parked {
@@ -377,9 +342,7 @@ void ripc__verbs_parked_send(struct verbs_path *path);
 /* Best effort: the message is repeated, or its loss is noticed. */
 void ripc__verbs_setup_send(struct verbs_link *link, const struct verbs_setup *setup);
 
-/* ---- many -------------------------------------------------------------------------------- */
-
-/* Multicast. */
+/* ---- send.c: multicast ------------------------------------------------------------------- */
 
 int ripc__verbs_many_open(void *port, void *peer, const void *partner, uint64_t number);
 int ripc__verbs_many_hear(void *port, const void *partner, uint64_t number);
@@ -389,9 +352,7 @@ void ripc__verbs_many_close(struct verbs_port *port);
 void ripc__verbs_many_failed(struct verbs_port *port);
 void ripc__verbs_many_revive(struct verbs_port *port);
 
-/* ---- poll -------------------------------------------------------------------------------- */
-
-/* Receiving, the ends of reads, and sleeping. */
+/* ---- poll.c: receiving, the ends of reads, and sleeping ---------------------------------- */
 
 int ripc__verbs_poll(void *port, struct ripc__event *events, uint32_t n, bool all);
 int ripc__verbs_wait_open(struct verbs_port *port);

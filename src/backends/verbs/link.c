@@ -20,6 +20,7 @@
 
 #include "internal.h"
 #include "util/hash/siphash.h"
+#include "util/system/clock.h"
 
 #define ASK_US      20000u    /* at first; then twice as long each time, */
 #define ASK_MAX_US  160000u   /* up to this, */
@@ -46,7 +47,7 @@ static uint64_t link_key(const struct verbs_port *port, const struct verbs_addr 
 
 static void touch(struct verbs_link *link)
 {
-	link->used_us = ripc__rdma_now_us();
+	link->used_us = ripc__clock_us();
 	list_remove(&link->node);
 	list_append(&link->port->links, &link->node);
 }
@@ -74,7 +75,7 @@ static int link_new(struct verbs_port *port, const struct verbs_addr *remote, ui
 	error = ripc__map_put(&port->links_by_addr, key, made);
 	if (error)
 		goto err_space;
-	ripc__verbs_due_at(port, ripc__rdma_now_us() + SWEEP_US);
+	ripc__verbs_due_at(port, ripc__clock_us() + SWEEP_US);
 	*link = made;
 	return 0;
 err_space:
@@ -203,19 +204,12 @@ static int make_room(struct verbs_port *port)
 /* There can be no connection: the link's reads end, and the next ones for a while. */
 static void client_fail(struct verbs_link *link, int error)
 {
-	link->hold_us = ripc__rdma_now_us() + HOLD_US;
+	link->hold_us = ripc__clock_us() + HOLD_US;
 	if (error == -ETIMEDOUT)
 		ripc__verbs_path_doubt(link->path);
 	ripc__rdma_flow_refuse(&link->flow, error);
 	if (link->client.state != VERBS_NONE)
 		destroy(&link->client);
-}
-
-static uint8_t least(int a, int b)
-{
-	int less = a < b ? a : b;
-
-	return (uint8_t)(less < (int)RIPC__RDMA_READS_OF_QP ? less : (int)RIPC__RDMA_READS_OF_QP);
 }
 
 static void client_ask(struct verbs_link *link, uint64_t now_us)
@@ -235,7 +229,7 @@ static void client_built(struct verbs_pair *pair)
 		client_fail(pair->link, pair->error ? pair->error : -ECANCELED);
 		return;
 	}
-	client_ask(pair->link, ripc__rdma_now_us());
+	client_ask(pair->link, ripc__clock_us());
 }
 
 /* Begins to connect, if a read waits for it. */
@@ -243,7 +237,7 @@ static void client_want(struct verbs_link *link)
 {
 	struct verbs_port *port = link->port;
 	struct verbs_pair *pair = &link->client;
-	uint64_t now_us = ripc__rdma_now_us();
+	uint64_t now_us = ripc__clock_us();
 	int error;
 
 	if (list_empty(&link->flow.waiting) || pair->state != VERBS_NONE)
@@ -261,7 +255,8 @@ static void client_want(struct verbs_link *link)
 	pair->nonce = ripc__rdma_nonce(port->secret, &port->counter);
 	pair->psn = (uint32_t)ripc__rdma_nonce(port->secret, &port->counter) & NUMBER_MASK;
 	pair->mtu = port->self.mtu;
-	pair->reads = least(port->rdma->attr.max_qp_init_rd_atom, RIPC__RDMA_READS_OF_QP);
+	pair->reads = ripc__rdma_reads_at_once(port->rdma->attr.max_qp_init_rd_atom,
+		RIPC__RDMA_READS_OF_QP);
 	pair->until_us = now_us + GIVE_UP_US;
 	pair->wait_us = ASK_US;
 	ripc__verbs_pair_build(pair, client_built);
@@ -273,7 +268,7 @@ static void client_break(struct verbs_link *link)
 	ripc__rdma_flow_fail(&link->flow);
 	ripc__verbs_pair_break(&link->client);
 	ripc__verbs_path_doubt(link->path); /* a possible cause */
-	link->client.until_us = ripc__rdma_now_us() + FLUSH_US;
+	link->client.until_us = ripc__clock_us() + FLUSH_US;
 	ripc__verbs_due_at(link->port, link->client.until_us);
 }
 
@@ -315,14 +310,14 @@ static void client_heard(struct verbs_link *link, const struct verbs_setup *setu
 		return;
 	if (setup->type == VERBS_CHALLENGE && setup->proof != pair->proof) {
 		pair->proof = setup->proof;
-		client_ask(link, ripc__rdma_now_us());
+		client_ask(link, ripc__clock_us());
 	} else if (setup->type == VERBS_REFUSE) {
 		client_fail(link, -EBUSY);
 	} else if (setup->type == VERBS_REPLY) {
 		pair->proof = setup->proof;
 		pair->remote_qpn = setup->qpn;
 		pair->mtu = setup->mtu < pair->mtu ? setup->mtu : pair->mtu;
-		pair->reads = least(setup->reads, pair->reads);
+		pair->reads = ripc__rdma_reads_at_once(setup->reads, pair->reads);
 		ripc__verbs_pair_connect(pair, client_connected);
 	}
 }
@@ -370,7 +365,7 @@ static void server_accept(struct verbs_link *link, const struct verbs_setup *set
 	pair->remote_qpn = setup->qpn;
 	pair->psn = setup->psn;
 	pair->mtu = setup->mtu < port->self.mtu ? setup->mtu : port->self.mtu;
-	pair->reads = least(setup->reads, port->rdma->attr.max_qp_rd_atom);
+	pair->reads = ripc__rdma_reads_at_once(setup->reads, port->rdma->attr.max_qp_rd_atom);
 	ripc__verbs_pair_build(pair, server_built);
 }
 

@@ -19,11 +19,12 @@
 #include "internal.h"
 #include "util/rare.h"
 #include "util/system/cancel.h"
+#include "util/system/clock.h"
+#include "util/system/kick.h"
 
 #define CLOCK_EVERY 16u   /* of the polls, one reads the clock, while any timer runs */
 #define LOOK_EVERY  (64u * CLOCK_EVERY) /* one polls all sources */
 #define WAIT_MS     100   /* a wait ends then */
-#define ACK_EVERY   64u   /* events of the channel are acknowledged together */
 
 /* ---- completions ------------------------------------------------------------------------- */
 
@@ -33,7 +34,7 @@ static void fill(struct verbs_port *port)
 
 	if (port->at < port->n_wcs)
 		return;
-	n = ibv_poll_cq(port->cq, VERBS_BATCH, port->wcs);
+	n = ibv_poll_cq(port->queue.cq, VERBS_BATCH, port->wcs);
 	port->at = 0;
 	port->n_wcs = n > 0 ? (uint32_t)n : 0;
 	port->rdma->is_lost |= n < 0;
@@ -214,12 +215,9 @@ static uint32_t take_completions(struct verbs_port *port, struct ripc__event *ev
 
 /* ---- the rest ---------------------------------------------------------------------------- */
 
-/* Checks a descriptor that is readable without an event: if its device was removed, it stays so. */
-static void check_descriptor(struct verbs_port *port, int epoll_fd, int fd)
+/* The device was removed: the descriptor would be readable for ever. */
+static void drop_descriptor(struct verbs_port *port, int epoll_fd, int fd)
 {
-	if (errno == EAGAIN || errno == EINTR)
-		return;
-	/* The descriptor would be readable for ever. */
 	epoll_ctl(epoll_fd, EPOLL_CTL_DEL, fd, NULL);
 	port->deaf = true;
 }
@@ -237,19 +235,15 @@ static void follow_device(struct verbs_port *port)
 
 static void look_at_device(struct verbs_port *port)
 {
-	uint32_t qpn;
-
-	errno = EAGAIN;
-	while (ripc__rdma_device_event(port->rdma, &qpn) != RIPC__RDMA_NOTHING)
-		errno = EAGAIN; /* completions show a failed queue pair */
-	check_descriptor(port, port->others.epoll_fd, port->rdma->context->async_fd);
+	if (!ripc__rdma_device_events(port->rdma))
+		drop_descriptor(port, port->others.epoll_fd, port->rdma->context->async_fd);
 	port->rdma->is_lost |= port->deaf;
 	follow_device(port);
 }
 
 static void look_at_clock(struct verbs_port *port)
 {
-	uint64_t now_us = port->due_us == UINT64_MAX ? 0 : ripc__rdma_now_us();
+	uint64_t now_us = port->due_us == UINT64_MAX ? 0 : ripc__clock_us();
 
 	if (port->due_us <= now_us)
 		ripc__verbs_links_run(port, now_us);
@@ -285,7 +279,7 @@ int ripc__verbs_poll(void *state, struct ripc__event *events, uint32_t n, bool a
 	n = n < RIPC_EVENTS_MAX ? n : RIPC_EVENTS_MAX;
 	if (++port->polls % CLOCK_EVERY == 0)
 		look_now_and_then(port);
-	ripc__rdma_worker_done(port->worker, port);
+	ripc__rdma_worker_done(port->worker);
 	refill(port);
 	filled = take_completions(port, events, n);
 	if (port->failed)
@@ -301,13 +295,6 @@ int ripc__verbs_poll(void *state, struct ripc__event *events, uint32_t n, bool a
 
 /* ---- waiting ----------------------------------------------------------------------------- */
 
-static int watch(int epoll_fd, int fd)
-{
-	struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
-
-	return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
-}
-
 static int open_others(struct verbs_port *port)
 {
 	const int fds[] = {port->rdma->context->async_fd, port->wake_fd,
@@ -318,13 +305,9 @@ static int open_others(struct verbs_port *port)
 
 int ripc__verbs_wait_open(struct verbs_port *port)
 {
-	int error = ripc__rdma_nonblocking(port->channel->fd);
+	int error;
 
 	port->due_us = UINT64_MAX;
-	if (!error)
-		error = ripc__rdma_nonblocking(port->rdma->context->async_fd);
-	if (error)
-		return error;
 	port->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (port->wake_fd < 0)
 		return -errno;
@@ -332,9 +315,10 @@ int ripc__verbs_wait_open(struct verbs_port *port)
 	if (error)
 		goto err_wake;
 	port->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	error = port->epoll_fd < 0 ? -errno : watch(port->epoll_fd, port->others.epoll_fd);
+	error = port->epoll_fd < 0 ? -errno :
+		ripc__epoll_watch(port->epoll_fd, port->others.epoll_fd);
 	if (!error)
-		error = watch(port->epoll_fd, port->channel->fd);
+		error = ripc__epoll_watch(port->epoll_fd, port->queue.channel->fd);
 	if (!error)
 		return 0;
 	if (port->epoll_fd >= 0)
@@ -347,9 +331,6 @@ err_wake:
 
 void ripc__verbs_wait_close(struct verbs_port *port)
 {
-	if (port->unacked)
-		ibv_ack_cq_events(port->cq, port->unacked);
-	port->unacked = 0;
 	close(port->epoll_fd);
 	ripc__sleeper_close(&port->others);
 	close(port->wake_fd);
@@ -357,25 +338,14 @@ void ripc__verbs_wait_close(struct verbs_port *port)
 
 static void take_channel_event(struct verbs_port *port)
 {
-	struct ibv_cq *cq;
-	void *context;
-
-	if (ibv_get_cq_event(port->channel, &cq, &context)) {
-		check_descriptor(port, port->epoll_fd, port->channel->fd);
-		return;
-	}
-	port->armed = false;
-	if (++port->unacked < ACK_EVERY)
-		return;
-	ibv_ack_cq_events(port->cq, port->unacked);
-	port->unacked = 0;
+	if (!ripc__rdma_queue_event(&port->queue))
+		drop_descriptor(port, port->epoll_fd, port->queue.channel->fd);
 }
 
 static void look_at_others(struct verbs_port *port)
 {
 	struct epoll_event events[4];
 	int n = epoll_wait(port->others.epoll_fd, events, 4, 0);
-	uint64_t count;
 
 	for (int i = 0; i < n; i++) {
 		if (events[i].data.fd == port->rdma->context->async_fd)
@@ -383,7 +353,7 @@ static void look_at_others(struct verbs_port *port)
 		else if (events[i].data.fd == port->others.timer_fd)
 			port->others.set_us = 0; /* has fired: setting it again makes it quiet */
 		else if (events[i].data.fd == port->wake_fd)
-			(void)!read(port->wake_fd, &count, sizeof(count)); /* 0 afterwards */
+			ripc__kick_drain(port->wake_fd);
 	}
 }
 
@@ -394,7 +364,7 @@ static void quieten(struct verbs_port *port)
 	int n = port->waited ? 0 : epoll_wait(port->epoll_fd, events, 2, 0);
 
 	for (int i = 0; i < n; i++) {
-		if (events[i].data.fd == port->channel->fd)
+		if (events[i].data.fd == port->queue.channel->fd)
 			take_channel_event(port);
 		else
 			port->others_ready = true;
@@ -403,7 +373,7 @@ static void quieten(struct verbs_port *port)
 		look_at_others(port);
 	port->rdma->is_lost |= port->deaf;
 	port->waited = port->others_ready = false;
-	ripc__rdma_worker_done(port->worker, port);
+	ripc__rdma_worker_done(port->worker);
 	look_at_clock(port);
 }
 
@@ -425,9 +395,9 @@ int ripc__verbs_wait_arm(void *state)
 		ripc__verbs_due_at(port, port->revive_us); /* reading the clock has reset it */
 	refill(port);
 	ripc__sleeper_set(&port->others, port->due_us);
-	if (!has_something(port) && !port->armed) {
-		port->armed = ibv_req_notify_cq(port->cq, 0) == 0;
-		port->deaf |= !port->armed;
+	if (!has_something(port) && !port->queue.armed) {
+		port->queue.armed = ibv_req_notify_cq(port->queue.cq, 0) == 0;
+		port->deaf |= !port->queue.armed;
 		port->rdma->is_lost |= port->deaf;
 		/* Completions that arrived before that raise no event. */
 		fill(port);
@@ -444,11 +414,11 @@ void ripc__verbs_wait(void *state)
 {
 	struct verbs_port *port = state;
 	struct pollfd fds[2] = {
-		{.fd = port->deaf ? -1 : port->channel->fd, .events = POLLIN},
+		{.fd = port->deaf ? -1 : port->queue.channel->fd, .events = POLLIN},
 		{.fd = port->others.epoll_fd, .events = POLLIN},
 	};
 
-	if (!port->armed && !port->deaf)
+	if (!port->queue.armed && !port->deaf)
 		return;
 	if (has_something(port) || poll(fds, 2, WAIT_MS) < 0)
 		return;
@@ -461,8 +431,6 @@ void ripc__verbs_wait(void *state)
 void ripc__verbs_wake(void *state)
 {
 	const struct verbs_port *port = state;
-	uint64_t one = 1;
 
-	while (write(port->wake_fd, &one, sizeof(one)) < 0 && errno == EINTR)
-		;
+	ripc__kick(port->wake_fd);
 }

@@ -12,6 +12,7 @@
 #include "internal.h"
 #include "ripc/ripc.h"
 #include "util/rare.h"
+#include "util/system/clock.h"
 
 #define INLINE_WISHED 256u     /* bytes; devices that offer less report that */
 #define PAUSE_US      100000u  /* between two revivals: others get a turn */
@@ -23,7 +24,7 @@ static int create_qp(struct verbs_port *port, uint32_t inline_max)
 {
 	struct ibv_qp_init_attr attr = {
 		.send_cq = port->sends.cq,
-		.recv_cq = port->cq,
+		.recv_cq = port->queue.cq,
 		.cap = {.max_send_wr = VERBS_SENDS, .max_recv_wr = port->ring.count,
 			.max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = inline_max},
 		.qp_type = IBV_QPT_UD,
@@ -79,7 +80,7 @@ RIPC__RARE void ripc__verbs_qp_failed(struct verbs_port *port)
 
 	if (port->failed || port->rdma->is_lost)
 		return;
-	now_us = ripc__rdma_now_us();
+	now_us = ripc__clock_us();
 	/* Without a link sends fail before the device reports that: no fault of the queue pair. */
 	ripc__rdma_device_look(port->rdma);
 	if (now_us - port->failed_us >= CALM_US || port->downs != port->rdma->n_downs ||
@@ -135,7 +136,7 @@ static bool all_is_taken(const struct verbs_port *port)
 
 RIPC__RARE void ripc__verbs_qp_revive(struct verbs_port *port)
 {
-	uint64_t now_us = ripc__rdma_now_us(), until_us = port->failed_us + FLUSH_US;
+	uint64_t now_us = ripc__clock_us(), until_us = port->failed_us + FLUSH_US;
 	bool is_out = port->ring.n_idle + port->ring.n_handed == port->ring.count;
 
 	if (port->failures > FAILURES_MAX ||
@@ -227,8 +228,8 @@ static void build_run(struct ripc__rdma_job *job)
 	struct verbs_pair *pair = pair_of(job);
 	struct verbs_port *port = pair->link->port;
 	struct ibv_qp_init_attr attr = {
-		.send_cq = port->cq,
-		.recv_cq = port->cq,
+		.send_cq = port->queue.cq,
+		.recv_cq = port->queue.cq,
 		.cap = {.max_send_wr = RIPC__RDMA_READS_OF_QP, .max_send_sge = 1, .max_recv_wr = 1,
 			.max_recv_sge = 1},
 		.qp_type = IBV_QPT_RC,
@@ -265,20 +266,18 @@ static void destroy_run(struct ripc__rdma_job *job)
 
 /* ---- back again -------------------------------------------------------------------------- */
 
-static void made(void *owner, struct ripc__rdma_job *job)
+static void made(struct ripc__rdma_job *job)
 {
 	struct verbs_pair *pair = pair_of(job);
 
-	(void)owner;
 	pair->error = job->ran ? pair->error : -ECANCELED;
 	pair->done(pair);
 }
 
-static void destroyed(void *owner, struct ripc__rdma_job *job)
+static void destroyed(struct ripc__rdma_job *job)
 {
 	struct verbs_pair *pair = pair_of(job);
 
-	(void)owner;
 	if (!job->ran)
 		destroy_run(job);
 	pair->state = VERBS_NONE;
@@ -287,7 +286,7 @@ static void destroyed(void *owner, struct ripc__rdma_job *job)
 }
 
 static void submit(struct verbs_pair *pair, void (*run)(struct ripc__rdma_job *),
-		void (*back)(void *, struct ripc__rdma_job *), void (*done)(struct verbs_pair *))
+		void (*back)(struct ripc__rdma_job *), void (*done)(struct verbs_pair *))
 {
 	pair->job.run = run;
 	pair->job.done = back;

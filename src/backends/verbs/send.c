@@ -14,7 +14,6 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -39,28 +38,21 @@ static void prepare(struct verbs_sends *sends)
 int ripc__verbs_sends_open(struct verbs_port *port)
 {
 	struct verbs_sends *sends = &port->sends;
-	struct iovec range;
 	int error = ripc__buffers_open(VERBS_SENDS, port->mtu_bytes, &sends->buffers);
 
+	if (!error)
+		error = ripc__rdma_register_buffers(port->rdma, port->rdma->pd, sends->buffers, 0,
+			&sends->mr);
 	if (error)
 		return error;
-	ripc__buffers_range(sends->buffers, &range);
-	(void)madvise(range.iov_base, range.iov_len, MADV_DONTFORK); /* as rdma/ring.c says */
-	error = ripc__rdma_register(port->rdma, port->rdma->pd, &range, 0, &sends->mr);
-	if (error)
-		goto err_buffers;
 	sends->cq = ibv_create_cq(port->rdma->context, VERBS_SENDS, NULL, NULL, 0);
 	if (!sends->cq) {
-		error = -ENOMEM;
-		goto err_deregister;
+		ibv_dereg_mr(sends->mr);
+		ripc__buffers_close(sends->buffers);
+		return -ENOMEM;
 	}
 	prepare(sends);
 	return 0;
-err_deregister:
-	ibv_dereg_mr(sends->mr);
-err_buffers:
-	ripc__buffers_close(sends->buffers);
-	return error;
 }
 
 void ripc__verbs_sends_close(struct verbs_port *port)
@@ -182,15 +174,6 @@ static int post_to(struct verbs_path *path, const struct list_of_sends *list)
 	return posted;
 }
 
-static void copy(uint8_t *to, const struct ripc__tx *tx)
-{
-	for (uint32_t i = 0; i < tx->n_iov; i++) {
-		if (tx->iov[i].iov_len)
-			memcpy(to, tx->iov[i].iov_base, tx->iov[i].iov_len);
-		to += tx->iov[i].iov_len;
-	}
-}
-
 static void address(struct ibv_send_wr *wr, const struct verbs_path *path, uint32_t qpn,
 		uint32_t qkey)
 {
@@ -219,7 +202,7 @@ static RIPC__RARE int park(struct verbs_port *port, const struct verbs_peer *pee
 	parked->qpn = peer->qpn;
 	parked->qkey = peer->qkey;
 	parked->len = tx->len;
-	copy(parked->bytes, tx);
+	ripc__tx_copy(parked->bytes, tx);
 	list_append(&peer->path->parked, &parked->node);
 	port->n_parked++;
 	return 1;
@@ -275,7 +258,7 @@ int ripc__verbs_send(void *state, void *peer_state, const struct ripc__tx *tx, u
 		if (tx[list.n].len > mtu)
 			break;
 		ripc__verbs_preamble_encode(false, port->self.mtu, port->self.qkey, bytes);
-		copy(bytes + VERBS_PREAMBLE, &tx[list.n]);
+		ripc__tx_copy(bytes + VERBS_PREAMBLE, &tx[list.n]);
 		add(port, &list, bytes, VERBS_PREAMBLE + tx[list.n].len);
 		address(&port->sends.wr[list.n - 1], peer->path, peer->qpn, peer->qkey);
 	}
@@ -396,8 +379,8 @@ static int check_partner(struct verbs_port *port, const struct verbs_peer *partn
 	const uint8_t *gid = partner->path->attr.grh.dgid.raw;
 	uint32_t own = ip_of(port->self.gid);
 
-	if (port->self.kind != RIPC__RDMA_ROCE_V2 || !ripc__verbs_is_v4(port->self.gid) ||
-			!ripc__verbs_is_v4(gid))
+	if (port->self.kind != RIPC__RDMA_ROCE_V2 || !ripc__rdma_is_v4(port->self.gid) ||
+			!ripc__rdma_is_v4(gid))
 		return -EOPNOTSUPP;
 	if (!port->many.mask)
 		port->many.mask = find_mask(own);
@@ -488,7 +471,7 @@ static int open_qp(struct verbs_port *port)
 	struct verbs_many *many = &port->many;
 	struct ibv_qp_init_attr attr = {
 		.send_cq = port->sends.cq, /* nothing is ever sent */
-		.recv_cq = port->cq,
+		.recv_cq = port->queue.cq,
 		.cap = {.max_send_wr = 1, .max_recv_wr = many->ring.count, .max_send_sge = 1,
 			.max_recv_sge = 1},
 		.qp_type = IBV_QPT_UD,
@@ -505,6 +488,15 @@ static int open_qp(struct verbs_port *port)
 	return error;
 }
 
+static void stop(struct verbs_many *many)
+{
+	if (many->qp)
+		close_qp(many);
+	if (many->fd >= 0)
+		close(many->fd);
+	ripc__rdma_ring_close(&many->ring);
+}
+
 static int start(struct verbs_port *port)
 {
 	struct verbs_many *many = &port->many;
@@ -517,26 +509,15 @@ static int start(struct verbs_port *port)
 	many->fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	error = many->fd < 0 ? -errno : open_qp(port);
 	many->is_open = !error;
-	if (!error)
-		return 0;
-	if (many->qp)
-		close_qp(many);
-	if (many->fd >= 0)
-		close(many->fd);
-	ripc__rdma_ring_close(&many->ring);
+	if (error)
+		stop(many);
 	return error;
 }
 
 void ripc__verbs_many_close(struct verbs_port *port)
 {
-	struct verbs_many *many = &port->many;
-
-	if (!many->is_open)
-		return;
-	if (many->qp)
-		close_qp(many);
-	close(many->fd);
-	ripc__rdma_ring_close(&many->ring);
+	if (port->many.is_open)
+		stop(&port->many);
 }
 
 /* ---- its failures ------------------------------------------------------------------------ */

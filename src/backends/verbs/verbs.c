@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The verbs backend, InfiniBand and RoCE: its table, its options, its device and its port.
+ * The verbs backend, InfiniBand and RoCE: its table, its options, its device, its port, and routes.
  *
  * The network checks bytes from end to end (the invariant CRC, IBA 7.8), hence core adds no
  * checksum of its own.
@@ -14,7 +14,9 @@
 
 #include "backends/options.h"
 #include "ripc/ripc.h"
+#include "util/bytes.h"
 #include "util/options.h"
+#include "util/system/cancel.h"
 
 #define QKEY_MASK       0x7fffffffu
 #define RXE_VENDOR      0xffffffu /* of linux/drivers/infiniband/sw/rxe/rxe_param.h */
@@ -65,11 +67,6 @@ static bool is_dubious(const struct ripc__rdma_device *rdma)
 	return rdma->attr.vendor_id == RXE_VENDOR;
 }
 
-static uint32_t mtu_bytes(const struct ripc__rdma_device *rdma)
-{
-	return 128u << rdma->mtu;
-}
-
 static int open_device(struct verbs_device *dev, const struct ripc__host *host)
 {
 	char why[256], remedy[256];
@@ -84,21 +81,7 @@ static int open_device(struct verbs_device *dev, const struct ripc__host *host)
 		host->log(host->arg, RIPC_LOG_WARN, "verbs: %s", why);
 		return error;
 	}
-	dev->rdma.pd = ibv_alloc_pd(dev->rdma.context);
-	if (!dev->rdma.pd) {
-		ripc__rdma_device_close(&dev->rdma);
-		return -ENOMEM;
-	}
-	ripc__rdma_keys_init(&dev->keys, host->context);
-	return 0;
-}
-
-static void close_device(struct verbs_device *dev)
-{
-	ripc__rdma_regions_close(&dev->rdma);
-	ripc__rdma_keys_close(&dev->keys);
-	ibv_dealloc_pd(dev->rdma.pd);
-	ripc__rdma_device_close(&dev->rdma);
+	return ripc__rdma_device_start(&dev->rdma);
 }
 
 static void attr_fill(const struct verbs_port *port, struct ripc__attr *attr)
@@ -119,27 +102,13 @@ static void attr_fill(const struct verbs_port *port, struct ripc__attr *attr)
 
 /* ---- the port ---------------------------------------------------------------------------- */
 
-static int open_queues(struct verbs_port *port)
+/* Room for all requests that can be posted: the queue never overflows. */
+static int open_queue(struct verbs_port *port)
 {
 	uint32_t many = port->dev.receives; /* of the multicast queue pair */
-	uint32_t entries = port->ring.count + RIPC__RDMA_READS + many;
 
-	port->channel = ibv_create_comp_channel(port->rdma->context);
-	if (!port->channel)
-		return -errno;
-	/* Room for all requests that can be posted: the queue never overflows. */
-	port->cq = ibv_create_cq(port->rdma->context, (int)entries, NULL, port->channel, 0);
-	if (!port->cq) {
-		ibv_destroy_comp_channel(port->channel);
-		return -ENOMEM;
-	}
-	return 0;
-}
-
-static void close_queues(struct verbs_port *port)
-{
-	ibv_destroy_cq(port->cq);
-	ibv_destroy_comp_channel(port->channel);
+	return ripc__rdma_queue_open(&port->queue, port->rdma,
+		port->ring.count + RIPC__RDMA_READS + many);
 }
 
 static int draw_numbers(struct verbs_port *port)
@@ -158,7 +127,7 @@ static int draw_numbers(struct verbs_port *port)
 static int port_init(struct verbs_port *port)
 {
 	port->rdma = &port->dev.rdma;
-	port->mtu_bytes = mtu_bytes(port->rdma);
+	port->mtu_bytes = 128u << port->rdma->mtu;
 	list_init(&port->paths);
 	list_init(&port->paths_used);
 	list_init(&port->links);
@@ -184,12 +153,12 @@ static int open_port(struct verbs_port *port)
 	error = ripc__verbs_sends_open(port);
 	if (error)
 		goto err_ring;
-	error = open_queues(port);
+	error = open_queue(port);
 	if (error)
 		goto err_sends;
 	error = ripc__verbs_qp_open(port);
 	if (error)
-		goto err_queues;
+		goto err_queue;
 	error = ripc__verbs_wait_open(port);
 	if (error)
 		goto err_qp;
@@ -197,14 +166,14 @@ static int open_port(struct verbs_port *port)
 	return 0;
 err_qp:
 	ibv_destroy_qp(port->qp);
-err_queues:
-	close_queues(port);
+err_queue:
+	ripc__rdma_queue_close(&port->queue);
 err_sends:
 	ripc__verbs_sends_close(port);
 err_ring:
 	ripc__rdma_ring_close(&port->ring);
 err_worker:
-	ripc__rdma_worker_close(port->worker, port);
+	ripc__rdma_worker_close(port->worker);
 	return error;
 }
 
@@ -217,7 +186,7 @@ static int open_all(void *state, const struct ripc__host *host, struct ripc__att
 		return error;
 	error = open_port(port);
 	if (error)
-		close_device(&port->dev);
+		ripc__rdma_device_close(port->rdma);
 	else
 		attr_fill(port, attr);
 	return error;
@@ -228,17 +197,187 @@ static void close_all(void *state)
 	struct verbs_port *port = state;
 
 	port->no_more = true;
-	ripc__rdma_worker_close(port->worker, port);
+	ripc__rdma_worker_close(port->worker);
 	ripc__verbs_links_close(port);
 	ripc__verbs_wait_close(port);
 	ripc__verbs_sends_finish(port);
 	ripc__verbs_many_close(port);
 	ibv_destroy_qp(port->qp);
-	close_queues(port);
+	ripc__rdma_queue_close(&port->queue);
 	ripc__verbs_paths_close(port);
 	ripc__verbs_sends_close(port);
 	ripc__rdma_ring_close(&port->ring);
-	close_device(&port->dev);
+	ripc__rdma_device_close(port->rdma);
+}
+
+/* ---- routes ------------------------------------------------------------------------------ */
+
+/*
+ * Partners as core knows them. A route is a path that several routes share, and a number at its
+ * end; memory is lent and read by a link (link.c).
+ */
+
+static int port_addr(void *state, uint8_t blob[RIPC_ADDR_MAX])
+{
+	const struct verbs_port *port = state;
+
+	if (port->rdma->is_lost)
+		return -ENETDOWN;
+	if (port->rdma->lacks_address)
+		return -EADDRNOTAVAIL;
+	ripc__verbs_addr_encode(&port->self, blob);
+	return VERBS_ADDR_LEN;
+}
+
+/* Different kinds of GIDs belong to networks that are not joined. */
+static bool can_reach(const struct verbs_addr *self, const struct verbs_addr *other)
+{
+	return self->kind == other->kind && (self->kind != RIPC__RDMA_ROCE_V2 ||
+		ripc__rdma_is_v4(self->gid) == ripc__rdma_is_v4(other->gid));
+}
+
+static int addr_choose(void *state, const uint8_t *blob, size_t len, const uint8_t host[16],
+		struct ripc__addr *addr)
+{
+	const struct verbs_port *port = state;
+	struct verbs_addr own;
+	int error = ripc__verbs_addr_decode(blob, len, &own);
+
+	(void)host; /* GIDs are addresses */
+	if (error)
+		return error;
+	if (!can_reach(&port->self, &own))
+		return -EHOSTUNREACH;
+	ripc__verbs_addr_fill(&own, &port->self, addr);
+	return 0;
+}
+
+static int peer_open(void *state, void *peer_state, const struct ripc__addr *addr)
+{
+	struct verbs_port *port = state;
+	struct verbs_peer *peer = peer_state;
+	struct ripc__rdma_opening *opening = NULL;
+	struct verbs_path *path;
+	struct verbs_addr own;
+	int error = ripc__verbs_addr_decode(addr->blob, addr->len, &own);
+
+	if (!error)
+		error = ripc__verbs_path_get(port, &own, &path);
+	if (error && error != -EINPROGRESS)
+		return error;
+	if (error == -EINPROGRESS) {
+		opening = ripc__rdma_opening_new(&port->opening, peer_state, addr);
+		if (!opening) {
+			ripc__verbs_path_put(path);
+			return -ENOMEM;
+		}
+		list_append(&path->waiting, &opening->node);
+	}
+	*peer = (struct verbs_peer){.path = path, .qpn = own.qpn, .qkey = own.qkey,
+		.mtu = own.mtu < port->self.mtu ? own.mtu : port->self.mtu,
+		.opening = opening ? opening->number : 0};
+	return error;
+}
+
+static void peer_close(void *state, void *peer_state)
+{
+	struct verbs_port *port = state;
+	struct verbs_peer *peer = peer_state;
+
+	ripc__rdma_opening_forget(&peer->path->waiting, &port->opened, peer->opening);
+	ripc__verbs_path_put(peer->path);
+	peer->path = NULL;
+}
+
+void ripc__verbs_peer_where(const struct verbs_port *port, const struct verbs_peer *peer,
+		struct verbs_addr *addr)
+{
+	*addr = (struct verbs_addr){.qpn = peer->qpn, .qkey = peer->qkey,
+		.lid = peer->path->attr.dlid, .kind = port->self.kind, .mtu = peer->mtu};
+	memcpy(addr->gid, &peer->path->attr.grh.dgid, sizeof(addr->gid));
+}
+
+static void where(void *port, const void *peer, struct ripc__where *where)
+{
+	struct verbs_addr own;
+
+	ripc__verbs_peer_where(port, peer, &own);
+	ripc__verbs_addr_fill(&own, &((const struct verbs_port *)port)->self, &where->addr);
+	where->reader = 0;
+}
+
+/* The MTU may differ: a route has the lesser of both. */
+static bool peer_matches(void *state, const void *peer_state, const struct ripc__addr *from)
+{
+	const struct verbs_peer *peer = peer_state;
+	const uint8_t *blob = from->blob;
+
+	(void)state;
+	return from->len == VERBS_ADDR_LEN && get32(blob + 8) == peer->qpn &&
+		get32(blob + 12) == peer->qkey && get16(blob + 4) == peer->path->attr.dlid &&
+		memcmp(blob + 16, &peer->path->attr.grh.dgid, 16) == 0;
+}
+
+/* ---- memory, reads and writes ------------------------------------------------------------- */
+
+static int link_of_peer(struct verbs_port *port, const struct verbs_peer *peer,
+		struct verbs_link **link)
+{
+	struct verbs_addr remote;
+
+	ripc__verbs_peer_where(port, peer, &remote);
+	return ripc__verbs_link_get(port, &remote, link);
+}
+
+static int mem_reg(void *state, void *peer, void *mem, size_t len, bool source, void **region)
+{
+	RIPC__HOLD_CANCEL;
+	struct iovec range = {.iov_base = mem, .iov_len = len};
+	struct verbs_link *link;
+	int error = link_of_peer(state, peer, &link);
+
+	return error ? error : ripc__rdma_region_open(link->space, &range,
+		source ? 0 : IBV_ACCESS_LOCAL_WRITE, region);
+}
+
+static int mem_open(void *state, void *peer, void *mem, size_t len, bool writable,
+		struct ripc__key *key)
+{
+	RIPC__HOLD_CANCEL;
+	struct iovec range = {.iov_base = mem, .iov_len = len};
+	struct verbs_link *link;
+	int error = link_of_peer(state, peer, &link);
+
+	return error ? error : ripc__rdma_key_open(link->space, &range, writable, key);
+}
+
+/* No event follows, however the key is closed: the device is done with the memory. */
+static int mem_close(void *state, const struct ripc__key *key, enum ripc__closing how,
+		uint64_t cookie)
+{
+	RIPC__HOLD_CANCEL;
+	struct verbs_port *port = state;
+	const struct ripc__rdma_space *space = ripc__rdma_key_space(port->rdma, key);
+	int error = ripc__rdma_key_close(port->rdma, key);
+
+	(void)how;
+	(void)cookie;
+	if (error == -EIO)
+		ripc__verbs_links_stop(port, space);
+	return error == -EIO ? 0 : error;
+}
+
+static int move(void *state, void *peer, const struct ripc__move *move)
+{
+	RIPC__HOLD_CANCEL;
+	struct verbs_link *link;
+	int error = link_of_peer(state, peer, &link);
+
+	if (!error)
+		error = ripc__rdma_move(&link->flow, move);
+	if (!error)
+		ripc__verbs_link_taken(link);
+	return error;
 }
 
 const struct ripc__backend ripc__verbs_backend = {
@@ -251,24 +390,24 @@ const struct ripc__backend ripc__verbs_backend = {
 		.probe = probe,
 		.open = open_all,
 		.close = close_all,
-		.address = ripc__verbs_port_addr,
+		.address = port_addr,
 		.arm = ripc__verbs_wait_arm,
 		.wait = ripc__verbs_wait,
 		.wake = ripc__verbs_wake,
 	},
 	.route = {
-		.choose = ripc__verbs_addr_choose,
+		.choose = addr_choose,
 		.text = ripc__verbs_addr_text,
-		.open = ripc__verbs_peer_open,
-		.close = ripc__verbs_peer_close,
-		.where = ripc__verbs_where,
+		.open = peer_open,
+		.close = peer_close,
+		.where = where,
 		.mtu = ripc__verbs_peer_mtu,
-		.matches = ripc__verbs_peer_matches,
+		.matches = peer_matches,
 	},
 	.datagrams = {
 		.send = ripc__verbs_send,
 		.poll = ripc__verbs_poll,
-		.release = ripc__rdma_ring_release,
+		.release = ripc__buffer_release,
 	},
 	.many = {
 		.open = ripc__verbs_many_open,
@@ -276,10 +415,10 @@ const struct ripc__backend ripc__verbs_backend = {
 		.ignore = ripc__verbs_many_ignore,
 	},
 	.mem = {
-		.reg = ripc__verbs_mem_reg,
-		.dereg = ripc__verbs_mem_dereg,
-		.open = ripc__verbs_mem_open,
-		.close = ripc__verbs_mem_close,
+		.reg = mem_reg,
+		.dereg = ripc__rdma_mem_dereg,
+		.open = mem_open,
+		.close = mem_close,
 	},
-	.remote = {.move = ripc__verbs_move},
+	.remote = {.move = move},
 };

@@ -28,6 +28,7 @@
 #include "util/list.h"
 #include "util/rare.h"
 #include "util/system/cancel.h"
+#include "util/system/kick.h"
 #include "util/system/thread.h"
 #include "util/ticks.h"
 #include "util/timers.h"

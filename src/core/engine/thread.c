@@ -12,6 +12,7 @@
 
 #include "core/base/base.h"
 #include "core/resolve/resolver.h"
+#include "util/system/kick.h"
 #include "util/system/thread.h"
 #include "wait.h"
 

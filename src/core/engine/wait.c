@@ -44,6 +44,7 @@
 #include "util/list.h"
 #include "util/rare.h"
 #include "util/system/cancel.h"
+#include "util/system/kick.h"
 #include "util/system/thread.h"
 #include "wait.h"
 
@@ -60,24 +61,6 @@
  * progress thread only runs timers and the resolver. If arming the ports finds an event, the kick
  * makes that descriptor readable. Otherwise the kick is for the reader.
  */
-
-void ripc__kick(int fd)
-{
-	RIPC__HOLD_CANCEL;
-	uint64_t one = 1;
-
-	while (write(fd, &one, sizeof(one)) < 0 && errno == EINTR)
-		;
-}
-
-void ripc__kick_drain(int fd)
-{
-	RIPC__HOLD_CANCEL;
-	uint64_t count;
-
-	while (read(fd, &count, sizeof(count)) < 0 && errno == EINTR)
-		;
-}
 
 RIPC__RARE void ripc__thread_kick(struct ripc_context *ctx)
 {

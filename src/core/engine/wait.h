@@ -63,9 +63,6 @@ static inline bool ripc__wake_pending(const _Atomic uint32_t *wakes)
 
 #define POLLS_MAX 25 /* the kick, 8 of the resolver, 8 devices with two each */
 
-/* Makes an eventfd readable; makes it unreadable. No lock needed; also in a signal handler. */
-void ripc__kick(int fd);
-void ripc__kick_drain(int fd);
 /* Ends the sleep of the progress thread. */
 void ripc__thread_kick(struct ripc_context *ctx);
 /*

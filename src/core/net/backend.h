@@ -21,6 +21,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/uio.h>
 
 #include "core/memory/pool.h"
@@ -130,6 +131,16 @@ struct ripc__tx {
 	uint32_t n_iov;
 	uint32_t len; /* sum of the iovecs, bytes */
 };
+
+/* Copies all bytes of a datagram. */
+static inline void ripc__tx_copy(uint8_t *to, const struct ripc__tx *tx)
+{
+	for (uint32_t i = 0; i < tx->n_iov; i++) {
+		if (tx->iov[i].iov_len)
+			memcpy(to, tx->iov[i].iov_base, tx->iov[i].iov_len);
+		to += tx->iov[i].iov_len;
+	}
+}
 
 enum ripc__event_kind {
 	RIPC_EV_DATAGRAM = 1, /* data, len, from; core calls release(handle) when done with it */

@@ -173,7 +173,7 @@ static void disconnected(struct store *store)
 {
 	store->session = 0;
 	if (!store->away_us)
-		store->away_us = ripc__clock_us(CLOCK_MONOTONIC);
+		store->away_us = ripc__clock_us();
 }
 
 /* The session's own events; those of nodes have watchers of their own. */
@@ -330,7 +330,7 @@ static void say_away(struct store *store, uint64_t now_us)
 
 void ripc__session_step(struct store *store)
 {
-	uint64_t now_us = ripc__clock_us(CLOCK_MONOTONIC);
+	uint64_t now_us = ripc__clock_us();
 
 	if (store->renew)
 		ripc__session_close(store);

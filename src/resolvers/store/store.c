@@ -208,7 +208,7 @@ static int store_open(void *source, const struct ripc__host *host)
 		goto err_close;
 	moved_open(store);
 	(void)ripc__addresses_look(store);
-	store->away_us = ripc__clock_us(CLOCK_MONOTONIC);
+	store->away_us = ripc__clock_us();
 	store->retry_after_us = STORE_RETRY_US;
 	ripc__session_step(store);
 	return 0;
@@ -239,9 +239,9 @@ static void store_close(void *source)
 
 static void wait_connected(struct store *store)
 {
-	uint64_t end_us = ripc__clock_us(CLOCK_MONOTONIC) + PROBE_US;
+	uint64_t end_us = ripc__clock_us() + PROBE_US;
 
-	while (!store->session && ripc__clock_us(CLOCK_MONOTONIC) < end_us) {
+	while (!store->session && ripc__clock_us() < end_us) {
 		struct pollfd fd = {.fd = store->epoll_fd, .events = POLLIN};
 
 		(void)poll(&fd, 1, 10);

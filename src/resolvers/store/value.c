@@ -151,7 +151,7 @@ bool ripc__addresses_look(struct store *store)
 	bool is_first = !store->scanned_us;
 
 	addresses_find(store->host.interfaces, &store->addresses);
-	store->scanned_us = ripc__clock_us(CLOCK_MONOTONIC);
+	store->scanned_us = ripc__clock_us();
 	return is_first || last.n_addrs != store->addresses.n_addrs ||
 		memcmp(last.addrs, store->addresses.addrs, 4 * (size_t)last.n_addrs) != 0;
 }
@@ -161,7 +161,7 @@ int ripc__value_make(struct store *store, uint64_t incarnation, uint8_t bytes[ST
 	struct value value;
 
 	if (!store->scanned_us || (store->changes < 0 &&
-			ripc__clock_us(CLOCK_MONOTONIC) - store->scanned_us >= RESCAN_US))
+			ripc__clock_us() - store->scanned_us >= RESCAN_US))
 		(void)ripc__addresses_look(store);
 	value = store->addresses;
 	value.incarnation = incarnation;

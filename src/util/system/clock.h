@@ -14,11 +14,12 @@ static inline uint64_t ripc__clock_ns(clockid_t clock)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-static inline uint64_t ripc__clock_us(clockid_t clock)
+/* The monotonic clock. */
+static inline uint64_t ripc__clock_us(void)
 {
 	struct timespec now;
 
-	clock_gettime(clock, &now);
+	clock_gettime(CLOCK_MONOTONIC, &now);
 	return (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u;
 }
 

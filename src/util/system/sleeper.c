@@ -8,11 +8,11 @@
 #include <time.h>
 #include <unistd.h>
 
-static int watch(const struct ripc__sleeper *sleeper, int fd)
+int ripc__epoll_watch(int epoll_fd, int fd)
 {
 	struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
 
-	return epoll_ctl(sleeper->epoll_fd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
+	return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
 }
 
 int ripc__sleeper_open(struct ripc__sleeper *sleeper, const int *fds, size_t n)
@@ -24,9 +24,10 @@ int ripc__sleeper_open(struct ripc__sleeper *sleeper, const int *fds, size_t n)
 	if (sleeper->timer_fd < 0)
 		return -errno;
 	sleeper->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	error = sleeper->epoll_fd < 0 ? -errno : watch(sleeper, sleeper->timer_fd);
+	error = sleeper->epoll_fd < 0 ? -errno :
+		ripc__epoll_watch(sleeper->epoll_fd, sleeper->timer_fd);
 	for (size_t i = 0; !error && i < n; i++)
-		error = watch(sleeper, fds[i]);
+		error = ripc__epoll_watch(sleeper->epoll_fd, fds[i]);
 	if (error)
 		ripc__sleeper_close(sleeper);
 	return error;

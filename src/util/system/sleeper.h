@@ -11,6 +11,8 @@ struct ripc__sleeper {
 	uint64_t set_us;        /* when the timer fires; UINT64_MAX: never; 0: it has fired */
 };
 
+/* Adds a descriptor to an epoll set, whose events name it. 0 or a negative errno. */
+int ripc__epoll_watch(int epoll_fd, int fd);
 /* Opens the set, with the timer and these descriptors in it. 0 or a negative errno. */
 int ripc__sleeper_open(struct ripc__sleeper *sleeper, const int *fds, size_t n);
 void ripc__sleeper_close(struct ripc__sleeper *sleeper);

@@ -84,7 +84,7 @@ static void scribble(struct foe *foe, uint64_t until_ms)
 				write_anything(foe);
 		}
 		foe->writes += 2000;
-		ripc__shm_send_wake(foe->fd);
+		ripc__shm_send_head(foe->fd, SHM_WAKE);
 	} while (poll(&poller, 1, 0) == 0 && fault_now_ms() < until_ms);
 }
 

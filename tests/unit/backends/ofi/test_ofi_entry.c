@@ -133,7 +133,7 @@ START_TEST(entry_remove__beside_a_stranger)
 	ck_assert_int_eq(end_send(&comes, 1, LEN), 1);
 	end_next(&stays, &comes, &event);
 	ck_assert_int_eq(event.kind, RIPC_EV_DATAGRAM);
-	ripc__ofi_release(&stays.port, event.handle);
+	ripc__buffer_release(&stays.port, event.handle);
 	ripc__ofi_peer_close(&stays.port, &stays.peer);
 	ripc__ofi_links_trim(&stays.port, 0);
 	end_route(&stays, &comes);

@@ -588,7 +588,7 @@ START_TEST(wait_arm__device_was_taken_away)
 	ck_assert_int_eq(send_one(0, 1), 1); /* the channel is readable */
 	fake_iwarp_take_away(ends[1].port.dev.rdma.context);
 	AWAIT(ends[1].port.rdma->is_lost);
-	ends[1].port.armed = false; /* as if the last event had come before */
+	ends[1].port.queue.armed = false; /* as if the last event had come before */
 	fd.fd = ends[1].attr.fd;
 	AWAIT(BACKEND->net.arm(&ends[1].port) == 0 && poll(&fd, 1, 0) == 0);
 	ck_assert_int_eq(send_one(1, 0), -ECONNRESET);

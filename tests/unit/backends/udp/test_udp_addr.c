@@ -94,7 +94,7 @@ START_TEST(addr_text__forms)
 		parse_host(cases[i].host, own.at.sin6_addr.s6_addr);
 		own.at.sin6_scope_id = cases[i].scope;
 		ripc__udp_addr_fill(&addr, &own);
-		ripc__udp_addr_text(&addr, text);
+		ripc__udp_backend.route.text(&addr, text);
 		ck_assert_str_eq(text, cases[i].text);
 	}
 }

@@ -27,12 +27,12 @@ static void job_run(struct ripc__rdma_job *job)
 		poll(&gate, 1, PATIENCE_MS);
 }
 
-static void job_done(void *owner, struct ripc__rdma_job *job)
-{
-	uint32_t *n = owner;
+static uint32_t n_done;
 
+static void job_done(struct ripc__rdma_job *job)
+{
 	((struct job *)job)->done = true;
-	++*n;
+	n_done++;
 }
 
 static void submit(struct ripc__rdma_worker *worker, struct job *job, int gate)
@@ -42,13 +42,13 @@ static void submit(struct ripc__rdma_worker *worker, struct job *job, int gate)
 	ripc__rdma_worker_submit(worker, &job->job);
 }
 
-static void await(struct ripc__rdma_worker *worker, const struct job *job, uint32_t *n_done)
+static void await(struct ripc__rdma_worker *worker, const struct job *job)
 {
 	struct pollfd ready = {ripc__rdma_worker_fd(worker), POLLIN, 0};
 
 	while (!job->done) {
 		ck_assert_int_eq(poll(&ready, 1, PATIENCE_MS), 1);
-		ripc__rdma_worker_done(worker, n_done);
+		ripc__rdma_worker_done(worker);
 	}
 }
 
@@ -57,7 +57,6 @@ START_TEST(worker_submit__slow_ones_leave_a_thread)
 {
 	struct job slow[SLOW], others[10];
 	struct ripc__rdma_worker *worker;
-	uint32_t n_done = 0;
 	int gate[2];
 
 	ck_assert_int_eq(pipe(gate), 0);
@@ -66,15 +65,15 @@ START_TEST(worker_submit__slow_ones_leave_a_thread)
 		submit(worker, &slow[i], gate[0]);
 	for (int i = 0; i < 10; i++) {
 		submit(worker, &others[i], -1);
-		await(worker, &others[i], &n_done);
+		await(worker, &others[i]);
 	}
 	ck_assert_uint_eq(n_done, 10);
 	ck_assert_uint_eq(ripc__rdma_worker_pending(worker), SLOW);
 	close(gate[1]);
 	for (uint32_t i = 0; i < SLOW; i++)
-		await(worker, &slow[i], &n_done);
+		await(worker, &slow[i]);
 	ck_assert_uint_eq(n_done, 10 + SLOW);
-	ripc__rdma_worker_close(worker, &n_done);
+	ripc__rdma_worker_close(worker);
 	close(gate[0]);
 }
 END_TEST
@@ -83,7 +82,7 @@ START_TEST(worker_close__hands_all_back)
 {
 	struct ripc__rdma_worker *worker;
 	struct job slow[SLOW], other;
-	uint32_t n_done = 0, n_ran = 0;
+	uint32_t n_ran = 0;
 	int gate[2];
 
 	ck_assert_int_eq(pipe(gate), 0);
@@ -92,7 +91,7 @@ START_TEST(worker_close__hands_all_back)
 		submit(worker, &slow[i], gate[0]);
 	submit(worker, &other, -1);
 	close(gate[1]);
-	ripc__rdma_worker_close(worker, &n_done);
+	ripc__rdma_worker_close(worker);
 	ck_assert_uint_eq(n_done, SLOW + 1);
 	for (uint32_t i = 0; i < SLOW; i++) {
 		ck_assert(slow[i].done);
@@ -111,7 +110,6 @@ START_TEST(worker_done__leaves_nothing_to_read)
 	struct pollfd ready = {.events = POLLIN};
 	/* Rounds, but for no longer than a minute where others keep the machine busy. */
 	time_t end = time(NULL) + 60;
-	uint32_t n_done = 0;
 	struct job job;
 
 	ck_assert_int_eq(ripc__rdma_worker_open(&worker), 0);
@@ -119,13 +117,13 @@ START_TEST(worker_done__leaves_nothing_to_read)
 	for (uint32_t i = 0; i < 20000 && time(NULL) < end; i++) {
 		submit(worker, &job, -1);
 		while (!job.done)
-			ripc__rdma_worker_done(worker, &n_done);
+			ripc__rdma_worker_done(worker);
 		for (uint32_t turn = 0; poll(&ready, 1, 0) != 0; turn++) {
 			ck_assert_uint_lt(turn, 1000000);
-			ripc__rdma_worker_done(worker, &n_done);
+			ripc__rdma_worker_done(worker);
 		}
 	}
-	ripc__rdma_worker_close(worker, &n_done);
+	ripc__rdma_worker_close(worker);
 }
 END_TEST
 

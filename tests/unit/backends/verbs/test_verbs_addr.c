@@ -86,7 +86,7 @@ START_TEST(sender__by_ipv4)
 	ck_assert_uint_eq(sender.qpn, 0x77);
 	ck_assert_uint_eq(sender.qkey, 0x1111);
 	ck_assert_uint_eq(sender.mtu, IBV_MTU_1024);
-	ck_assert(ripc__verbs_is_v4(sender.gid));
+	ck_assert(ripc__rdma_is_v4(sender.gid));
 	ck_assert_uint_eq(sender.gid[15], 2);
 	bytes[20] = 0x46;
 	ck_assert_int_eq(ripc__verbs_sender(&roce, &wc, bytes, &sender, &is_setup), -EBADMSG);

@@ -6,6 +6,7 @@
 #include "backends/verbs/internal.h"
 #include "suite.h"
 #include "verbs_ends.h"
+#include "util/system/clock.h"
 
 #define LEN 4096
 
@@ -390,7 +391,7 @@ START_TEST(read__while_the_connection_is_closed)
 	begin();
 	for (uint32_t turn = 0; turn < 20; turn++) {
 		ck_assert_int_eq(read_now(), 0);
-		ripc__verbs_links_run(&right.port, ripc__rdma_now_us() + 11000000);
+		ripc__verbs_links_run(&right.port, ripc__clock_us() + 11000000);
 		ck_assert_int_eq(link_of(&right)->client.state, VERBS_DESTROYING);
 		ck_assert_int_eq(read_now(), 0);
 	}
@@ -408,7 +409,7 @@ START_TEST(links_run__read_is_forgotten)
 	ck_assert_int_eq(read_now(), 0);
 	fake_verbs.hold_reads = true;
 	if (_i) {
-		ripc__verbs_links_run(&right.port, ripc__rdma_now_us() + 11000000);
+		ripc__verbs_links_run(&right.port, ripc__clock_us() + 11000000);
 		link_of(&right)->stalled_us = 1;
 	}
 	right.n_events = 0;
@@ -438,7 +439,7 @@ END_TEST
 /* An end with no reads, or nothing open, for long: both ends close, and forget each other. */
 START_TEST(links_run__closes_what_is_idle)
 {
-	uint64_t later_us = ripc__rdma_now_us() + 11000000;
+	uint64_t later_us = ripc__clock_us() + 11000000;
 	struct end *who = _i ? &left : &right;
 
 	begin();

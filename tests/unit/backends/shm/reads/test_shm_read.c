@@ -362,7 +362,7 @@ START_TEST(map__behind_a_wake_up)
 	ck_assert_int_eq(read_all(&key, 0, LEN), 0);
 	ck_assert_int_eq(SHM->net.arm(&reader.port), 0);
 	asleep = atomic_load(&reader.port.board->asleep);
-	ck_assert_int_eq(ripc__shm_send_wake(holder.peer.out->watch.fd), 0);
+	ck_assert_int_eq(ripc__shm_send_head(holder.peer.out->watch.fd, SHM_WAKE), 0);
 	memset(other, 5, len);
 	key = open_key(other, len);
 	ck_assert_int_eq(SHM->remote.map(&reader.port, &reader.peer, &key, len, &mapping), 0);

@@ -1,20 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Partners as core knows them. A route is a path that several routes share, and a number at its
- * end; memory is lent and read by a link (link.c).
- */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "internal.h"
-#include "util/bytes.h"
-#include "util/hash/siphash.h"
-#include "util/system/cancel.h"
-
-/* ---- path -------------------------------------------------------------------------------- */
-
-/*
  * Paths to other hosts. A path is an address handle. Making one over Ethernet has the kernel
  * resolve the neighbour, which takes a second if that does not respond: a helper thread does it.
  * A path serves all partners of its host and is kept for a while after the last one: answers to
@@ -25,14 +10,20 @@
  * at a sign of that (a route to it is opened anew, a partner there does not answer), and now and
  * then. Meanwhile the old handle is used, and destroyed when no send by it is under way.
  */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "internal.h"
+#include "util/bytes.h"
+#include "util/hash/siphash.h"
+#include "util/system/clock.h"
 
 #define FRESH_US   5000000u /* an older unused path is resolved again: hosts move */
 #define AGAIN_US   1000000u /* after a failure */
 #define OLD_US     60000000u /* a path in use is resolved again */
 #define PENDING    64u      /* paths being resolved at once; more have to wait */
 #define KEPT       256u     /* unused paths */
-
-/* ---- ways -------------------------------------------------------------------------------- */
 
 static uint64_t path_key(const struct verbs_port *port, const struct verbs_addr *addr)
 {
@@ -92,7 +83,7 @@ static void set_since(struct verbs_path *path)
 {
 	bool has_moved = path->job_attr.grh.sgid_index != path->attr.grh.sgid_index;
 
-	path->since_us = has_moved ? 0 : ripc__rdma_now_us();
+	path->since_us = has_moved ? 0 : ripc__clock_us();
 }
 
 /* Reports the result to all routes that waited. */
@@ -122,11 +113,10 @@ static void path_renewed(struct verbs_path *path)
 
 static void path_renew(struct verbs_path *path);
 
-static void path_done(void *owner, struct ripc__rdma_job *job)
+static void path_done(struct ripc__rdma_job *job)
 {
 	struct verbs_path *path = (struct verbs_path *)job;
 
-	(void)owner;
 	if (path->renewing)
 		path_renewed(path);
 	else
@@ -154,7 +144,7 @@ static void look_for(struct verbs_path *path)
 		return;
 	}
 	path_run(&path->job); /* only local work */
-	path_done(path->port, &path->job);
+	path_done(&path->job);
 }
 
 /* Resolves the path; there is none, or it is unused. */
@@ -181,7 +171,7 @@ static void path_renew(struct verbs_path *path)
 
 void ripc__verbs_path_doubt(struct verbs_path *path)
 {
-	if (ripc__rdma_now_us() - path->since_us > AGAIN_US)
+	if (ripc__clock_us() - path->since_us > AGAIN_US)
 		path_renew(path);
 }
 
@@ -194,7 +184,7 @@ void ripc__verbs_paths_run(struct verbs_port *port)
 	path = list_entry(port->paths_used.next, struct verbs_path, node);
 	list_remove(&path->node);
 	list_append(&port->paths_used, &path->node);
-	if (!path->since_us || ripc__rdma_now_us() - path->since_us > OLD_US)
+	if (!path->since_us || ripc__clock_us() - path->since_us > OLD_US)
 		path_renew(path);
 }
 
@@ -275,7 +265,7 @@ int ripc__verbs_path_get(struct verbs_port *port, const struct verbs_addr *addr,
 	path = path ? path : path_new(port, addr, key);
 	if (!path)
 		return -EAGAIN;
-	age_us = ripc__rdma_now_us() - path->since_us;
+	age_us = ripc__clock_us() - path->since_us;
 	error = path->busy ? -EINPROGRESS : path->error;
 	if (!path->busy && (!path->since_us || age_us > (path->error ? AGAIN_US : FRESH_US)))
 		error = path_refresh(path);
@@ -320,187 +310,4 @@ void ripc__verbs_paths_close(struct verbs_port *port)
 	paths_free(&port->paths_used);
 	ripc__rdma_openings_free(&port->opened);
 	ripc__map_free(&port->paths_by_gid);
-}
-
-/* ---- route ------------------------------------------------------------------------------- */
-
-int ripc__verbs_port_addr(void *state, uint8_t blob[RIPC_ADDR_MAX])
-{
-	const struct verbs_port *port = state;
-
-	if (port->rdma->is_lost)
-		return -ENETDOWN;
-	if (port->rdma->lacks_address)
-		return -EADDRNOTAVAIL;
-	ripc__verbs_addr_encode(&port->self, blob);
-	return VERBS_ADDR_LEN;
-}
-
-/* Different kinds of GIDs belong to networks that are not joined. */
-static bool can_reach(const struct verbs_addr *self, const struct verbs_addr *other)
-{
-	return self->kind == other->kind && (self->kind != RIPC__RDMA_ROCE_V2 ||
-		ripc__verbs_is_v4(self->gid) == ripc__verbs_is_v4(other->gid));
-}
-
-int ripc__verbs_addr_choose(void *state, const uint8_t *blob, size_t len, const uint8_t host[16],
-		struct ripc__addr *addr)
-{
-	const struct verbs_port *port = state;
-	struct verbs_addr own;
-	int error = ripc__verbs_addr_decode(blob, len, &own);
-
-	(void)host; /* GIDs are addresses */
-	if (error)
-		return error;
-	if (!can_reach(&port->self, &own))
-		return -EHOSTUNREACH;
-	ripc__verbs_addr_fill(&own, &port->self, addr);
-	return 0;
-}
-
-int ripc__verbs_peer_open(void *state, void *peer_state, const struct ripc__addr *addr)
-{
-	struct verbs_port *port = state;
-	struct verbs_peer *peer = peer_state;
-	struct ripc__rdma_opening *opening = NULL;
-	struct verbs_path *path;
-	struct verbs_addr own;
-	int error = ripc__verbs_addr_decode(addr->blob, addr->len, &own);
-
-	if (!error)
-		error = ripc__verbs_path_get(port, &own, &path);
-	if (error && error != -EINPROGRESS)
-		return error;
-	if (error == -EINPROGRESS) {
-		opening = ripc__rdma_opening_new(&port->opening, peer_state, addr);
-		if (!opening) {
-			ripc__verbs_path_put(path);
-			return -ENOMEM;
-		}
-		list_append(&path->waiting, &opening->node);
-	}
-	*peer = (struct verbs_peer){.path = path, .qpn = own.qpn, .qkey = own.qkey,
-		.mtu = own.mtu < port->self.mtu ? own.mtu : port->self.mtu,
-		.opening = opening ? opening->number : 0};
-	return error;
-}
-
-void ripc__verbs_peer_close(void *state, void *peer_state)
-{
-	struct verbs_port *port = state;
-	struct verbs_peer *peer = peer_state;
-
-	if (peer->opening) {
-		ripc__rdma_opening_forget(&peer->path->waiting, peer->opening);
-		ripc__rdma_opening_forget(&port->opened, peer->opening);
-	}
-	ripc__verbs_path_put(peer->path);
-	peer->path = NULL;
-}
-
-void ripc__verbs_peer_where(const struct verbs_port *port, const struct verbs_peer *peer,
-		struct verbs_addr *addr)
-{
-	*addr = (struct verbs_addr){.qpn = peer->qpn, .qkey = peer->qkey,
-		.lid = peer->path->attr.dlid, .kind = port->self.kind, .mtu = peer->mtu};
-	memcpy(addr->gid, &peer->path->attr.grh.dgid, sizeof(addr->gid));
-}
-
-void ripc__verbs_where(void *port, const void *peer, struct ripc__where *where)
-{
-	struct verbs_addr own;
-
-	ripc__verbs_peer_where(port, peer, &own);
-	ripc__verbs_addr_fill(&own, &((const struct verbs_port *)port)->self, &where->addr);
-	where->reader = 0;
-}
-
-/* The MTU may differ: a route has the lesser of both. */
-bool ripc__verbs_peer_matches(void *state, const void *peer_state, const struct ripc__addr *from)
-{
-	const struct verbs_peer *peer = peer_state;
-	const uint8_t *blob = from->blob;
-
-	(void)state;
-	return from->len == VERBS_ADDR_LEN && get32(blob + 8) == peer->qpn &&
-		get32(blob + 12) == peer->qkey && get16(blob + 4) == peer->path->attr.dlid &&
-		memcmp(blob + 16, &peer->path->attr.grh.dgid, 16) == 0;
-}
-
-/* ---- memory, reads and writes ------------------------------------------------------------- */
-
-static int link_of_peer(struct verbs_port *port, const struct verbs_peer *peer,
-		struct verbs_link **link)
-{
-	struct verbs_addr remote;
-
-	ripc__verbs_peer_where(port, peer, &remote);
-	return ripc__verbs_link_get(port, &remote, link);
-}
-
-int ripc__verbs_mem_reg(void *state, void *peer, void *mem, size_t len, bool source, void **region)
-{
-	RIPC__HOLD_CANCEL;
-	struct iovec range = {.iov_base = mem, .iov_len = len};
-	struct ripc__rdma_region *made;
-	struct verbs_link *link;
-	int error = link_of_peer(state, peer, &link);
-
-	if (!error)
-		error = ripc__rdma_region_open(link->space, &range,
-			source ? 0 : IBV_ACCESS_LOCAL_WRITE, &made);
-	if (!error)
-		*region = made;
-	return error;
-}
-
-void ripc__verbs_mem_dereg(void *port, void *region)
-{
-	RIPC__HOLD_CANCEL;
-
-	(void)port;
-	ripc__rdma_region_close(region);
-}
-
-int ripc__verbs_mem_open(void *state, void *peer, void *mem, size_t len, bool writable,
-		struct ripc__key *key)
-{
-	RIPC__HOLD_CANCEL;
-	struct verbs_port *port = state;
-	struct iovec range = {.iov_base = mem, .iov_len = len};
-	struct verbs_link *link;
-	int error = link_of_peer(port, peer, &link);
-
-	return error ? error :
-		ripc__rdma_key_open(&port->dev.keys, link->space, &range, writable, key);
-}
-
-/* No event follows, however the key is closed: the device is done with the memory. */
-int ripc__verbs_mem_close(void *state, const struct ripc__key *key, enum ripc__closing how,
-		uint64_t cookie)
-{
-	RIPC__HOLD_CANCEL;
-	struct verbs_port *port = state;
-	const struct ripc__rdma_space *space = ripc__rdma_key_space(&port->dev.keys, key);
-	int error = ripc__rdma_key_close(&port->dev.keys, key);
-
-	(void)how;
-	(void)cookie;
-	if (error == -EIO)
-		ripc__verbs_links_stop(port, space);
-	return error == -EIO ? 0 : error;
-}
-
-int ripc__verbs_move(void *state, void *peer, const struct ripc__move *move)
-{
-	RIPC__HOLD_CANCEL;
-	struct verbs_link *link;
-	int error = link_of_peer(state, peer, &link);
-
-	if (!error)
-		error = ripc__rdma_move(&link->flow, move);
-	if (!error)
-		ripc__verbs_link_taken(link);
-	return error;
 }
