@@ -10,7 +10,6 @@
 #include "core/message/places.h"
 #include "core/partner/partner.h"
 #include "core/receive/incoming.h"
-#include "core/receive/read.h"
 #include "core/send/outgoing.h"
 #include "internal.h"
 #include "util/list.h"
@@ -325,10 +324,10 @@ static bool marked_lingering(struct cancelled *of)
 	bool any = false;
 
 	list_for_each(node, &of->svc->ctx->receives.lingering) {
-		const struct reading *reading = list_entry(node, struct reading, node);
+		const struct reading *reading = list_entry(node, struct reading, mover.node);
 
 		if (reading->service == of->svc)
-			any |= mark_places(of, reading->message);
+			any |= mark_places(of, reading->mover.places);
 	}
 	return any;
 }

@@ -31,11 +31,10 @@
 #include "core/partner/partner.h"
 #include "core/partner/roam.h"
 #include "core/peer/devices.h"
-#include "core/receive/read.h"
+#include "core/receive/incoming.h"
 #include "core/resolve/resolver.h"
 #include "core/send/opened.h"
 #include "core/send/outgoing.h"
-#include "core/send/write.h"
 #include "core/show/show.h"
 #include "core/wire/record.h"
 #include "internal.h"
@@ -557,12 +556,12 @@ static void lists_init(struct ripc_context *ctx)
 	list_init(&ctx->receives.granted);
 	list_init(&ctx->receives.ungranted);
 	list_init(&ctx->sends.ended);
-	list_init(&ctx->receives.readings);
+	list_init(&ctx->receives.reads.movers);
 	list_init(&ctx->receives.lingering);
 	list_init(&ctx->messages.mapped);
 	list_init(&ctx->messages.permits);
 	list_init(&ctx->messages.offers);
-	list_init(&ctx->sends.writings);
+	list_init(&ctx->sends.writes.movers);
 	list_init(&ctx->groups.fanouts);
 	list_init(&ctx->groups.kept);
 	list_init(&ctx->groups.heard);
@@ -592,7 +591,6 @@ static void lists_init(struct ripc_context *ctx)
 static void context_free(struct ripc_context *ctx)
 {
 	ripc__permits_free(ctx);
-	ripc__writings_free(ctx);
 	while (!list_empty(&ctx->sends.ended)) {
 		struct list *node = list_pop(&ctx->sends.ended);
 		struct outgoing *outgoing = list_entry(node, struct outgoing, node);

@@ -24,7 +24,6 @@
 #include "core/partner/packet.h"
 #include "core/partner/partner.h"
 #include "core/receive/incoming.h"
-#include "core/receive/read.h"
 #include "core/resolve/resolver.h"
 #include "core/send/announce.h"
 #include "core/send/outgoing.h"

@@ -8,6 +8,7 @@
 #include "core/memory/pool.h"
 #include "core/message/mapped.h"
 #include "core/message/message.h"
+#include "core/message/move.h"
 #include "core/message/places.h"
 #include "core/message/queue.h"
 #include "core/message/returns.h"
@@ -22,7 +23,6 @@
 #include "core/wire/wire.h"
 #include "incoming.h"
 #include "internal.h"
-#include "read.h"
 #include "util/list.h"
 #include "util/probe.h"
 #include "util/timers.h"
@@ -588,7 +588,7 @@ static uint64_t arrival_deadline(const struct incoming *incoming)
 static void fire_reading(struct incoming *incoming)
 {
 	struct ripc_context *ctx = context_of(incoming);
-	uint64_t wait_us = incoming->reading->n_busy ? incoming->wait_us : READ_AGAIN_US;
+	uint64_t wait_us = incoming->reading->mover.n_busy ? incoming->wait_us : READ_AGAIN_US;
 
 	if (ripc__reading_is_stuck(incoming->reading)) {
 		ctx->stats.reads_failed++;
@@ -596,7 +596,7 @@ static void fire_reading(struct incoming *incoming)
 		return;
 	}
 	ripc__timer_set(&ctx->loop.timers, &incoming->timer, ctx->now_us + wait_us);
-	ripc__reads_post(ctx);
+	ripc__moves_post(&ctx->receives.reads);
 }
 
 static void timer_set(struct incoming *incoming, uint64_t at_us)
@@ -822,7 +822,7 @@ static bool has_memory(struct incoming *incoming, const struct wire_packet *pack
 	return false;
 }
 
-static void was_read(struct incoming *incoming)
+void ripc__incoming_was_read(struct incoming *incoming)
 {
 	incoming->got = incoming->total;
 	incoming->sum = incoming->crc;
@@ -830,7 +830,7 @@ static void was_read(struct incoming *incoming)
 	incoming_finish(incoming);
 }
 
-static void cannot_be_read(struct incoming *incoming)
+void ripc__incoming_unreadable(struct incoming *incoming)
 {
 	incoming->unreadable = true;
 	incoming->heard_us = incoming->arrived_us = context_of(incoming)->now_us;
@@ -846,21 +846,13 @@ static void cannot_be_read(struct incoming *incoming)
 		ripc__incoming_pull(incoming, incoming->limit);
 }
 
-static void reading_ended(struct incoming *incoming, bool right)
-{
-	if (right)
-		was_read(incoming);
-	else
-		cannot_be_read(incoming);
-}
-
 /*
  * The sender has learnt who we are only after it had announced the message, and now opens it for
  * us.
  */
 static bool read_instead(struct incoming *incoming, const struct wire_packet *packet)
 {
-	if (incoming->got > UNASKED_BYTES || !ripc__reading_start(incoming, packet, reading_ended))
+	if (incoming->got > UNASKED_BYTES || !ripc__reading_start(incoming, packet))
 		return false;
 	if (!incoming->reading)
 		return true; /* the first read failed at once: pulled as before */
@@ -887,7 +879,7 @@ static bool accept_announced(struct partner *partner, const struct wire_packet *
 	timer_set(incoming, !wire_has_keys(packet->announce.keys) ? arrival_deadline(incoming) :
 		context_of(incoming)->now_us + READ_AGAIN_US);
 	if (wire_has_keys(packet->announce.keys) &&
-			ripc__reading_start(incoming, packet, reading_ended))
+			ripc__reading_start(incoming, packet))
 		return true;
 	if (take(incoming, packet, 0) > 0)
 		settle(incoming);

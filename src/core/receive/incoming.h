@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "core/message/message.h"
+#include "core/message/move.h"
 #include "core/partner/packet.h"
 #include "core/peer/devices.h"
 #include "core/wire/wire.h"
@@ -17,8 +18,8 @@ struct incoming;
 struct lent;
 struct message;
 struct partner;
-struct reading;
 struct ripc_context;
+struct ripc_service;
 struct wire_packet;
 
 /* A range of an incoming message that arrived before the bytes in front of it. */
@@ -69,6 +70,20 @@ struct incoming {
 	struct piece *pieces;
 };
 
+/*
+ * The reading of a long message from its sender's memory. If the message is given up meanwhile,
+ * its places (mover.places) live here until the last read has ended.
+ */
+struct reading {
+	struct mover mover;        /* given up: mover.node is in receives.lingering */
+	struct incoming *incoming; /* NULL: given up */
+	struct ripc_service *service; /* given up: the owner of the places; NULL: closed as well */
+	struct lent *lent;         /* given up: return buffers in use; or NULL */
+	uint32_t told;             /* the sender's sum of all blocks, where sums are compared */
+	bool is_told;              /* the sender's sum is here, or is not needed */
+	bool failed;
+};
+
 /* Ends the message undelivered and remembers the refusal; tell: the sender is notified. */
 void ripc__incoming_refuse(struct incoming *incoming, int status, bool tell);
 /*
@@ -77,6 +92,10 @@ void ripc__incoming_refuse(struct incoming *incoming, int status, bool tell);
  */
 void ripc__incoming_stop(struct ripc_context *ctx, const struct lent *lent);
 void ripc__incoming_forget(struct incoming *incoming);
+/* The service is closed: places that reads still write to belong to it no more. */
+void ripc__readings_orphan(struct ripc_service *service);
+/* The devices are closed. */
+void ripc__readings_free(struct ripc_context *ctx);
 
 /* Bytes of memory that an announced message takes if it arrived whole. */
 static inline uint64_t ripc__whole_bytes(const struct wire_packet *packet)
@@ -109,13 +128,5 @@ void ripc__incoming_announce(struct partner *partner, const struct wire_packet *
 void ripc__incoming_data(struct partner *partner, const struct wire_packet *packet);
 /* A look at a port ends: its bytes count for credit and window, and more bytes are requested. */
 void ripc__arrivals_settle(struct ripc_context *ctx);
-
-/* ---- announced --------------------------------------------------------------------------- */
-
-/* Announcements that are new. */
-
-/* ---- deliver ----------------------------------------------------------------------------- */
-
-/* Delivering long messages. */
 
 #endif

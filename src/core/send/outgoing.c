@@ -20,6 +20,7 @@
 #include "core/memory/pool.h"
 #include "core/message/mapped.h"
 #include "core/message/message.h"
+#include "core/message/move.h"
 #include "core/message/queue.h"
 #include "core/message/returns.h"
 #include "core/objects.h"
@@ -40,7 +41,6 @@
 #include "util/list.h"
 #include "util/probe.h"
 #include "util/timers.h"
-#include "write.h"
 
 /* ---- ended ------------------------------------------------------------------------------- */
 
@@ -892,7 +892,7 @@ static void outgoing_fire(void *owner, struct ripc__timer *timer)
 			ctx->peers.n_devices > 1)
 		ripc__route_failed(ctx, partner->peer, -ETIMEDOUT);
 	if (outgoing->writing) {
-		ripc__writes_post(ctx);
+		ripc__moves_post(&ctx->sends.writes);
 		if (outgoing->writing)
 			writing_wait(outgoing);
 		return;
@@ -926,7 +926,7 @@ static void number(struct outgoing *outgoing, struct announcements *batch)
 	outgoing->state = OUT_ACTIVE;
 	outgoing->heard_us = context_of(outgoing)->now_us;
 	wait_reset(outgoing);
-	if (outgoing->offer && ripc__writing_start(outgoing, ripc__outgoing_tell)) {
+	if (outgoing->offer && ripc__writing_start(outgoing)) {
 		if (outgoing->writing)
 			writing_wait(outgoing);
 		return;
