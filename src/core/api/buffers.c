@@ -189,9 +189,7 @@ static int collect(struct ripc_context *ctx, struct ripc_holder **holders, size_
 
 	if (!all)
 		return -ENOMEM;
-	list_for_each(node, &ctx->sends.ended) {
-		const struct outgoing *outgoing = list_entry(node, struct outgoing, node);
-
+	list_for_each_entry(outgoing, &ctx->sends.ended, const struct outgoing, node) {
 		if (outgoing->held)
 			all[at++] = (struct ripc_holder){outgoing->to, outgoing->to_incarnation,
 				outgoing->total, 1};
@@ -303,14 +301,10 @@ static bool mark_places(struct cancelled *of, const struct message *message)
 
 static struct incoming *marked_incoming(struct cancelled *of)
 {
-	list_for_each(node, &of->svc->ctx->partners.all) {
-		struct partner *partner = list_entry(node, struct partner, node);
-
+	list_for_each_entry(partner, &of->svc->ctx->partners.all, struct partner, node) {
 		if (partner->service != of->svc)
 			continue;
-		list_for_each(in, &partner->incoming) {
-			struct incoming *incoming = list_entry(in, struct incoming, node);
-
+		list_for_each_entry(incoming, &partner->incoming, struct incoming, node) {
 			if (mark_places(of, incoming->message))
 				return incoming;
 		}
@@ -321,11 +315,10 @@ static struct incoming *marked_incoming(struct cancelled *of)
 /* Marks windows of messages that were given up, while the network may still write into them. */
 static bool marked_lingering(struct cancelled *of)
 {
+	const struct list *lingering = &of->svc->ctx->receives.lingering;
 	bool any = false;
 
-	list_for_each(node, &of->svc->ctx->receives.lingering) {
-		const struct reading *reading = list_entry(node, struct reading, mover.node);
-
+	list_for_each_entry(reading, lingering, const struct reading, mover.node) {
 		if (reading->service == of->svc)
 			any |= mark_places(of, reading->mover.places);
 	}
@@ -339,9 +332,7 @@ static bool nobody_writes(void *arg)
 
 static void free_posted(struct cancelled *of)
 {
-	list_for_each_safe(node, &of->svc->windows) {
-		struct window *window = list_entry(node, struct window, node);
-
+	list_for_each_entry_safe(window, &of->svc->windows, struct window, node) {
 		/* After a wait there may be new windows with the same cookie. */
 		if (window->cookie != of->cookie || (of->waited && !window->cancelled))
 			continue;

@@ -406,9 +406,7 @@ static uint32_t owner_ids(void *arg, uint64_t *ids, uint32_t max)
 	struct ripc_context *ctx = arg;
 	uint32_t n = 0;
 
-	list_for_each(node, &ctx->services.all) {
-		const struct ripc_service *service = list_entry(node, struct ripc_service, node);
-
+	list_for_each_entry(service, &ctx->services.all, const struct ripc_service, node) {
 		if (service->draining || service->publishing)
 			continue;
 		if (n < max)
@@ -719,9 +717,7 @@ static bool nothing_outgoing(void *arg)
 {
 	struct ripc_context *ctx = arg;
 
-	list_for_each(node, &ctx->partners.all) {
-		struct partner *partner = list_entry(node, struct partner, node);
-
+	list_for_each_entry(partner, &ctx->partners.all, struct partner, node) {
 		if (ripc__has_outgoing(partner))
 			return false;
 	}

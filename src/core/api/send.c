@@ -296,9 +296,7 @@ static bool cancelled_are_idle(void *arg)
 {
 	const struct cancelled *of = arg;
 
-	list_for_each(node, &of->svc->lent) {
-		const struct lent *lent = list_entry(node, struct lent, node);
-
+	list_for_each_entry(lent, &of->svc->lent, const struct lent, node) {
 		if (was_taken_back(lent, of) && (lent->in_use || lent->permit))
 			return false;
 	}
@@ -310,9 +308,7 @@ static bool cancel_lent(struct ripc_service *svc, uint64_t cookie)
 	struct cancelled of = {svc, cookie};
 	bool any = false;
 
-	list_for_each_safe(node, &svc->lent) {
-		struct lent *lent = list_entry(node, struct lent, node);
-
+	list_for_each_entry_safe(lent, &svc->lent, struct lent, node) {
 		if (lent->cookie != cookie)
 			continue;
 		lent->cancelled = any = true;
@@ -322,9 +318,7 @@ static bool cancel_lent(struct ripc_service *svc, uint64_t cookie)
 	if (!any)
 		return false;
 	ripc__wait(svc->ctx, cancelled_are_idle, &of, UINT64_MAX);
-	list_for_each_safe(node, &svc->lent) {
-		struct lent *lent = list_entry(node, struct lent, node);
-
+	list_for_each_entry_safe(lent, &svc->lent, struct lent, node) {
 		if (was_taken_back(lent, &of))
 			ripc__lent_free(lent);
 	}
@@ -333,14 +327,10 @@ static bool cancel_lent(struct ripc_service *svc, uint64_t cookie)
 
 static struct outgoing *outgoing_with(struct ripc_service *svc, uint64_t cookie, bool cancelling)
 {
-	list_for_each(node, &svc->ctx->partners.all) {
-		struct partner *partner = list_entry(node, struct partner, node);
-
+	list_for_each_entry(partner, &svc->ctx->partners.all, struct partner, node) {
 		if (partner->service != svc)
 			continue;
-		list_for_each(out, &partner->longs.outgoing) {
-			struct outgoing *outgoing = list_entry(out, struct outgoing, node);
-
+		list_for_each_entry(outgoing, &partner->longs.outgoing, struct outgoing, node) {
 			if (outgoing->cookie == cookie && !outgoing->call.kind &&
 					(outgoing->state == OUT_CANCELLING) == cancelling)
 				return outgoing;

@@ -261,9 +261,7 @@ static void ended_keep(struct ripc_service *service)
 
 	list_append(&ctx->services.ended, &service->node);
 	ctx->services.n_ended++;
-	list_for_each_safe(node, &ctx->services.ended) {
-		struct ripc_service *oldest = list_entry(node, struct ripc_service, node);
-
+	list_for_each_entry_safe(oldest, &ctx->services.ended, struct ripc_service, node) {
 		if (ctx->services.n_ended <= SERVICES_KEPT)
 			return;
 		if (is_in_use(oldest))
@@ -278,9 +276,7 @@ static void ended_keep(struct ripc_service *service)
 static void queue_end(struct ripc_service *service)
 {
 	ripc__ends_close(service);
-	list_for_each(node, &service->queue) {
-		struct message *message = list_entry(node, struct message, node);
-
+	list_for_each_entry(message, &service->queue, struct message, node) {
 		if (message->home == MESSAGE_OUTGOING)
 			ripc__outgoing_untold(message);
 		else if (message->home == MESSAGE_CALL)
@@ -307,9 +303,7 @@ void ripc__service_end(struct ripc_service *service)
 	ripc__watches_end(service);
 	queue_end(service);
 	ripc__acks_flush(ctx);
-	list_for_each_safe(node, &ctx->partners.all) {
-		struct partner *partner = list_entry(node, struct partner, node);
-
+	list_for_each_entry_safe(partner, &ctx->partners.all, struct partner, node) {
 		if (partner->service == service) {
 			ripc__goodbye(partner);
 			ripc__outgoing_lost(partner, -ECANCELED, UINT64_MAX);
@@ -349,9 +343,7 @@ uint32_t ripc__notices_held(const struct ripc_context *ctx)
 {
 	uint32_t n = 0;
 
-	list_for_each(node, &ctx->services.ended) {
-		const struct ripc_service *service = list_entry(node, struct ripc_service, node);
-
+	list_for_each_entry(service, &ctx->services.ended, const struct ripc_service, node) {
 		n += (uint32_t)service->retry.queued + (uint32_t)service->conflict.queued;
 	}
 	return n;

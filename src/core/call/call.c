@@ -536,9 +536,7 @@ static void ask_at_length_again(struct call *call)
 
 void ripc__short_refused(struct partner *partner, uint64_t number)
 {
-	list_for_each_safe(node, &partner->service->calls) {
-		struct call *call = list_entry(node, struct call, node);
-
+	list_for_each_entry_safe(call, &partner->service->calls, struct call, node) {
 		if (call->partner != partner || call->state != CALL_ASKED || !call->by_short ||
 				call->short_number != number)
 			continue;
@@ -736,9 +734,7 @@ void ripc__calls_lost(struct partner *partner)
 
 	if (!partner->n_asked)
 		return;
-	list_for_each_safe(node, &service->calls) {
-		struct call *call = list_entry(node, struct call, node);
-
+	list_for_each_entry_safe(call, &service->calls, struct call, node) {
 		if (call->partner == partner)
 			lost(call);
 	}
@@ -817,9 +813,7 @@ bool ripc__calls_cancel(struct ripc_service *service, uint64_t cookie)
 {
 	bool any = false;
 
-	list_for_each_safe(node, &service->calls) {
-		struct call *call = list_entry(node, struct call, node);
-
+	list_for_each_entry_safe(call, &service->calls, struct call, node) {
 		if (call->cookie != cookie)
 			continue;
 		any = true;
@@ -831,9 +825,7 @@ bool ripc__calls_cancel(struct ripc_service *service, uint64_t cookie)
 
 void ripc__calls_end(struct ripc_service *service)
 {
-	list_for_each_safe(node, &service->calls) {
-		struct call *call = list_entry(node, struct call, node);
-
+	list_for_each_entry_safe(call, &service->calls, struct call, node) {
 		forget(call);
 		if (call->answer)
 			ripc__message_free(call->answer);

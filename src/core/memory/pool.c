@@ -404,9 +404,7 @@ static struct slab *idle_big(struct ripc__pool *pool, size_t len, uint64_t from)
 {
 	struct slab *best = NULL;
 
-	list_for_each(node, &pool->idle) {
-		struct slab *slab = list_entry(node, struct slab, idle_node);
-
+	list_for_each_entry(slab, &pool->idle, struct slab, idle_node) {
 		if (!is_big(slab) || slab->len < len || slab->len - len > len / 4)
 			continue;
 		if (is_shown_to(slab, from, len))
@@ -790,9 +788,7 @@ size_t ripc__pool_room(struct ripc__pool *pool, const void *buf)
 
 static bool meets_slab(const struct ripc__pool *pool, const void *buf, size_t len)
 {
-	list_for_each(node, &pool->all) {
-		const struct slab *slab = list_entry(node, struct slab, all_node);
-
+	list_for_each_entry(slab, &pool->all, const struct slab, all_node) {
 		if (foreign_overlap(buf, len, slab->base, slab->len))
 			return true;
 	}

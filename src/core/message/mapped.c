@@ -40,9 +40,7 @@ struct mapped {
 
 static struct mapped *find(struct ripc_context *ctx, const void *buf)
 {
-	list_for_each(node, &ctx->messages.mapped) {
-		struct mapped *mapped = list_entry(node, struct mapped, node);
-
+	list_for_each_entry(mapped, &ctx->messages.mapped, struct mapped, node) {
 		if ((uintptr_t)buf - (uintptr_t)mapped->base < mapped->len)
 			return mapped;
 	}
@@ -156,9 +154,7 @@ int ripc__buffers_ref(struct ripc_context *ctx, const struct iovec *items, uint3
 
 void ripc__mapped_close(struct ripc_context *ctx)
 {
-	list_for_each(node, &ctx->messages.mapped) {
-		struct mapped *mapped = list_entry(node, struct mapped, node);
-
+	list_for_each_entry(mapped, &ctx->messages.mapped, struct mapped, node) {
 		while (mapped->n_holds)
 			hold_drop(ctx, mapped);
 	}

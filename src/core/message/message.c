@@ -296,9 +296,7 @@ static void service_noticed(struct message *builtin)
 	builtin->queued = false;
 	if (!builtin->again)
 		return;
-	list_for_each(node, &builtin->ctx->services.all) {
-		struct ripc_service *service = list_entry(node, struct ripc_service, node);
-
+	list_for_each_entry(service, &builtin->ctx->services.all, struct ripc_service, node) {
 		if (builtin == &service->retry || builtin == &service->conflict)
 			ripc__service_notice(service, builtin, builtin->public.status);
 	}
@@ -471,9 +469,7 @@ void ripc__end_report(struct ripc_service *service, struct message *message, boo
 
 struct message *ripc__ends_find(const struct ends *ends, uint64_t cookie)
 {
-	list_for_each(node, &ends->arrived) {
-		struct message *message = list_entry(node, struct message, node);
-
+	list_for_each_entry(message, &ends->arrived, struct message, node) {
 		if (message->public.cookie == cookie)
 			return message;
 	}

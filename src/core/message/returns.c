@@ -175,9 +175,9 @@ void ripc__returns_close(struct lent *lent, struct outgoing *question, struct li
 
 void ripc__permits_leave(struct partner *partner)
 {
-	list_for_each_safe(node, &partner->service->ctx->messages.permits) {
-		struct permit *permit = list_entry(node, struct permit, node);
+	struct ripc_context *ctx = partner->service->ctx;
 
+	list_for_each_entry_safe(permit, &ctx->messages.permits, struct permit, node) {
 		if (permit->partner != partner || withdraw(permit, false))
 			continue;
 		permit->partner = NULL;
@@ -187,8 +187,7 @@ void ripc__permits_leave(struct partner *partner)
 
 void ripc__permits_orphan(struct ripc_service *service)
 {
-	list_for_each(node, &service->lent) {
-		struct lent *lent = list_entry(node, struct lent, node);
+	list_for_each_entry(lent, &service->lent, struct lent, node) {
 		struct permit *permit = lent->permit;
 
 		returns_abandon(lent);
@@ -511,11 +510,9 @@ struct offer *ripc__offer_take(struct partner *partner, uint64_t id)
 {
 	struct ripc_context *ctx = partner->service->ctx;
 
-	list_for_each(node, &ctx->messages.offers) {
-		const struct offer *offer = list_entry(node, struct offer, node);
-
+	list_for_each_entry(offer, &ctx->messages.offers, struct offer, node) {
 		if (offer->id == id && offer->partner == partner)
-			return unlink_offer(ctx, node);
+			return unlink_offer(ctx, &offer->node);
 	}
 	return NULL;
 }

@@ -205,9 +205,7 @@ static struct incoming *next_to_grant(struct ripc_context *ctx)
 	bool is_first = ++ctx->receives.picks % 4 == 0;
 	uint32_t n = 0;
 
-	list_for_each(node, &ctx->receives.ungranted) {
-		struct incoming *incoming = list_entry(node, struct incoming, granted);
-
+	list_for_each_entry(incoming, &ctx->receives.ungranted, struct incoming, granted) {
 		if (!is_eligible(incoming))
 			continue;
 		if (!best || incoming->total - incoming->got < best->total - best->got)

@@ -35,9 +35,7 @@ static struct ripc_context *context_of(const struct incoming *incoming)
 /* NULL: no message of that number is being received. */
 static struct incoming *incoming_find(struct partner *partner, uint64_t number)
 {
-	list_for_each(node, &partner->incoming) {
-		struct incoming *incoming = list_entry(node, struct incoming, node);
-
+	list_for_each_entry(incoming, &partner->incoming, struct incoming, node) {
 		if (incoming->number == number)
 			return incoming;
 	}
@@ -92,9 +90,7 @@ void ripc__incoming_refuse(struct incoming *incoming, int status, bool tell)
 /* Is a reply of the partner to the call of this ID being received? */
 static bool incoming_replies(const struct partner *partner, uint64_t id)
 {
-	list_for_each(node, &partner->incoming) {
-		const struct incoming *incoming = list_entry(node, struct incoming, node);
-
+	list_for_each_entry(incoming, &partner->incoming, const struct incoming, node) {
 		if (incoming->share == SHARE_REPLIES && incoming->message->public.reply == id)
 			return true;
 	}
@@ -105,12 +101,8 @@ void ripc__incoming_stop(struct ripc_context *ctx, const struct lent *lent)
 {
 	if (!lent->in_use)
 		return;
-	list_for_each(node, &ctx->partners.all) {
-		struct partner *partner = list_entry(node, struct partner, node);
-
-		list_for_each(in, &partner->incoming) {
-			struct incoming *incoming = list_entry(in, struct incoming, node);
-
+	list_for_each_entry(partner, &ctx->partners.all, struct partner, node) {
+		list_for_each_entry(incoming, &partner->incoming, struct incoming, node) {
 			if (incoming->lent != lent)
 				continue;
 			ripc__incoming_refuse(incoming, -ECANCELED, true);

@@ -189,9 +189,7 @@ void ripc__readings_orphan(struct ripc_service *service)
 {
 	struct ripc_context *ctx = service->ctx;
 
-	list_for_each(node, &ctx->receives.lingering) {
-		struct reading *reading = list_entry(node, struct reading, mover.node);
-
+	list_for_each_entry(reading, &ctx->receives.lingering, struct reading, mover.node) {
 		if (reading->service != service)
 			continue;
 		ripc__places_orphan(reading->mover.places);

@@ -142,9 +142,7 @@ bool ripc__order_has_gap(const struct ripc_service *service, const struct partne
 		if (list_entry(node, struct outgoing, node)->gap)
 			return true;
 	}
-	list_for_each(node, &service->ctx->sends.ended) {
-		const struct outgoing *outgoing = list_entry(node, struct outgoing, node);
-
+	list_for_each_entry(outgoing, &service->ctx->sends.ended, const struct outgoing, node) {
 		if (outgoing->gap && outgoing->service == service && outgoing->to == to)
 			return true;
 	}

@@ -258,9 +258,7 @@ static void come_home(struct outgoing *outgoing)
 
 void ripc__ended_let_go(struct ripc_context *ctx)
 {
-	list_for_each(node, &ctx->sends.ended) {
-		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
-
+	list_for_each_entry(outgoing, &ctx->sends.ended, struct outgoing, node) {
 		if (!list_empty(&outgoing->fencing) && is_ours(outgoing))
 			drop_given(outgoing);
 	}
@@ -339,9 +337,7 @@ void ripc__fence_lift(struct fence *fence)
 
 void ripc__outgoing_orphan(struct ripc_service *service)
 {
-	list_for_each(node, &service->ctx->sends.ended) {
-		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
-
+	list_for_each_entry(outgoing, &service->ctx->sends.ended, struct outgoing, node) {
 		if (outgoing->service != service || list_empty(&outgoing->fencing))
 			continue;
 		outgoing->service = NULL;
@@ -421,9 +417,7 @@ static bool is_free_to_go(const struct outgoing *outgoing, bool undelivered)
 /* Messages that have not begun are sent to the next owner of the ID at once. */
 static void move_waiting(struct partner *partner)
 {
-	list_for_each_safe(node, &partner->longs.outgoing) {
-		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
-
+	list_for_each_entry_safe(outgoing, &partner->longs.outgoing, struct outgoing, node) {
 		if (outgoing->cut == CUT_FOLLOW)
 			follow(outgoing);
 		else if (is_free_to_go(outgoing, outgoing->state == OUT_WAITING))
@@ -476,9 +470,7 @@ static void outgoing_move(struct partner *partner)
 /* A reply is for the incarnation that has asked, and for no other. */
 static void replies_lost(struct longs *replies, int status, uint64_t gone_us)
 {
-	list_for_each_safe(node, &replies->outgoing) {
-		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
-
+	list_for_each_entry_safe(outgoing, &replies->outgoing, struct outgoing, node) {
 		outgoing_end(outgoing, is_undelivered(outgoing, gone_us) ?
 			RIPC_NOT_DELIVERED : RIPC_UNKNOWN, status);
 	}
@@ -526,9 +518,7 @@ static void held_move(struct partner *partner)
 /* Messages for the incarnation that the partner has claimed to be are for no other. */
 static void refuse_waiting(struct longs *longs)
 {
-	list_for_each_safe(node, &longs->outgoing) {
-		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
-
+	list_for_each_entry_safe(outgoing, &longs->outgoing, struct outgoing, node) {
 		if (outgoing->state == OUT_WAITING && outgoing->to_incarnation &&
 				!outgoing->direct)
 			outgoing_end(outgoing, RIPC_NOT_DELIVERED, -ENOENT);
@@ -619,9 +609,7 @@ static struct outgoing *find(struct partner *partner, uint64_t number)
 
 	if (!longs)
 		return NULL;
-	list_for_each(node, &longs->outgoing) {
-		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
-
+	list_for_each_entry(outgoing, &longs->outgoing, struct outgoing, node) {
 		if (outgoing->number == number && number != 0)
 			return outgoing;
 	}
@@ -1093,8 +1081,7 @@ static void also_delivered(struct partner *partner, const struct wire_ack *ack)
 
 	if (!longs)
 		return;
-	list_for_each_safe(node, &longs->outgoing) {
-		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
+	list_for_each_entry_safe(outgoing, &longs->outgoing, struct outgoing, node) {
 		uint64_t behind = ack->number - outgoing->number;
 
 		if (is_told(outgoing) && behind >= 1 && behind <= 64 &&
@@ -1166,8 +1153,7 @@ packet_handler *const ripc__send_handlers[WIRE_TYPE_END] = {
  */
 static void again(struct longs *longs, bool forgotten, bool repeat)
 {
-	list_for_each_safe(node, &longs->outgoing) {
-		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
+	list_for_each_entry_safe(outgoing, &longs->outgoing, struct outgoing, node) {
 		uint64_t age_us = context_of(outgoing)->now_us - outgoing->started_us;
 
 		if (outgoing->state == OUT_WAITING || !outgoing->announced)
@@ -1190,9 +1176,7 @@ void ripc__outgoing_again(struct partner *partner, bool forgotten, bool repeat)
 
 static void hasten(struct longs *longs)
 {
-	list_for_each(node, &longs->outgoing) {
-		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
-
+	list_for_each_entry(outgoing, &longs->outgoing, struct outgoing, node) {
 		if (outgoing->state != OUT_WAITING && outgoing->announced)
 			ripc__outgoing_tell(outgoing);
 	}
