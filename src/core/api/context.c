@@ -1017,11 +1017,7 @@ int ripc_join(struct ripc_service *svc, uint64_t group)
 	RIPC__HOLD_CANCEL;
 	int error = svc && wire_is_group(group) ? ripc__enter_in(svc) : -EINVAL;
 
-	if (error)
-		return error;
-	error = ripc__group_join(svc, group);
-	ripc__leave(svc->ctx);
-	return error;
+	return error ? error : ripc__leave_with(svc->ctx, ripc__group_join(svc, group));
 }
 
 int ripc_leave(struct ripc_service *svc, uint64_t group)
@@ -1029,11 +1025,7 @@ int ripc_leave(struct ripc_service *svc, uint64_t group)
 	RIPC__HOLD_CANCEL;
 	int error = svc && wire_is_group(group) ? ripc__enter_in(svc) : -EINVAL;
 
-	if (error)
-		return error;
-	error = ripc__group_leave(svc, group);
-	ripc__leave(svc->ctx);
-	return error;
+	return error ? error : ripc__leave_with(svc->ctx, ripc__group_leave(svc, group));
 }
 
 int ripc_deliveries(const struct ripc_msg *completion, struct ripc_delivery *list, uint32_t max,
@@ -1061,11 +1053,7 @@ int ripc_service_drain(struct ripc_service *svc, int timeout_ms)
 	struct ripc_context *ctx = svc ? svc->ctx : NULL;
 	int error = ctx && timeout_ms >= 0 ? ripc__enter_in(svc) : -EINVAL;
 
-	if (error)
-		return error;
-	error = ripc__service_drain(svc, timeout_ms);
-	ripc__leave(ctx);
-	return error;
+	return error ? error : ripc__leave_with(ctx, ripc__service_drain(svc, timeout_ms));
 }
 
 int ripc_service_close(struct ripc_service *svc)
@@ -1097,16 +1085,9 @@ uint64_t ripc_service_incarnation(const struct ripc_service *svc)
 
 int ripc_poll(struct ripc_context *ctx)
 {
-	int work;
+	int work = ctx ? ripc__enter(ctx) : -EINVAL;
 
-	if (!ctx)
-		return -EINVAL;
-	work = ripc__enter(ctx);
-	if (work)
-		return work;
-	work = ripc__poll(ctx);
-	ripc__leave(ctx);
-	return work;
+	return work ? work : ripc__leave_with(ctx, ripc__poll(ctx));
 }
 
 int64_t ripc_poll_timeout(struct ripc_context *ctx)
@@ -1143,11 +1124,7 @@ int ripc_service_fd(struct ripc_service *svc)
 	RIPC__HOLD_CANCEL;
 	int fd = svc ? ripc__enter_in(svc) : -EINVAL;
 
-	if (fd)
-		return fd;
-	fd = service_fd(svc);
-	ripc__leave(svc->ctx);
-	return fd;
+	return fd ? fd : ripc__leave_with(svc->ctx, service_fd(svc));
 }
 
 int ripc_context_fd(struct ripc_context *ctx)
@@ -1155,9 +1132,5 @@ int ripc_context_fd(struct ripc_context *ctx)
 	RIPC__HOLD_CANCEL;
 	int fd = ctx ? ripc__enter(ctx) : -EINVAL;
 
-	if (fd)
-		return fd;
-	fd = ripc__context_fd(ctx);
-	ripc__leave(ctx);
-	return fd;
+	return fd ? fd : ripc__leave_with(ctx, ripc__context_fd(ctx));
 }

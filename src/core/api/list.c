@@ -208,11 +208,7 @@ int ripc_lister_open(struct ripc_context *ctx, struct ripc_lister **lister)
 	RIPC__HOLD_CANCEL;
 	int error = ctx && lister ? ripc__enter(ctx) : -EINVAL;
 
-	if (error)
-		return error;
-	error = lister_make(ctx, lister);
-	ripc__leave(ctx);
-	return error;
+	return error ? error : ripc__leave_with(ctx, lister_make(ctx, lister));
 }
 
 int ripc_lister_next(struct ripc_lister *lister, int timeout_ms, struct ripc_listing *list,

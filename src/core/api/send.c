@@ -46,11 +46,8 @@ int ripc_send_short(struct ripc_service *svc, uint64_t to, const struct iovec *i
 	if (!svc || !wire_is_service(to))
 		return group_short(svc, to, items, n_items);
 	error = ripc__enter_in_hastily(svc);
-	if (error)
-		return error;
-	error = ripc__short_send_items(svc, to, items, n_items);
-	ripc__leave(svc->ctx);
-	return error;
+	return error ? error :
+		ripc__leave_with(svc->ctx, ripc__short_send_items(svc, to, items, n_items));
 }
 
 int ripc_send_long(struct ripc_service *svc, uint64_t to, const struct iovec *items,
@@ -514,20 +511,12 @@ int ripc_watch(struct ripc_service *svc, uint64_t id, uint64_t cookie)
 {
 	int error = svc && wire_is_service(id) ? ripc__enter_in(svc) : -EINVAL;
 
-	if (error)
-		return error;
-	error = ripc__watch_begin(svc, id, cookie);
-	ripc__leave(svc->ctx);
-	return error;
+	return error ? error : ripc__leave_with(svc->ctx, ripc__watch_begin(svc, id, cookie));
 }
 
 int ripc_unwatch(struct ripc_service *svc, uint64_t id)
 {
 	int error = svc && id ? ripc__enter_in(svc) : -EINVAL;
 
-	if (error)
-		return error;
-	error = ripc__watch_end(svc, id);
-	ripc__leave(svc->ctx);
-	return error;
+	return error ? error : ripc__leave_with(svc->ctx, ripc__watch_end(svc, id));
 }

@@ -433,17 +433,9 @@ static int open_all(struct ripc_context *ctx, const uint64_t *ids, size_t n,
 int ripc_service_open(struct ripc_context *ctx, uint64_t id, uint32_t flags,
 		struct ripc_service **svc)
 {
-	RIPC__HOLD_CANCEL;
 	struct ripc_service *service = NULL;
-	int n;
+	int n = svc ? ripc_services_open(ctx, &id, 1, flags, &service) : -EINVAL;
 
-	if (!ctx || !svc || flags || wire_is_group(id))
-		return -EINVAL;
-	n = ripc__enter(ctx);
-	if (n)
-		return n;
-	n = open_all(ctx, &id, 1, &service);
-	ripc__leave(ctx);
 	if (n < 0)
 		return n;
 	*svc = service;
@@ -464,9 +456,5 @@ int ripc_services_open(struct ripc_context *ctx, const uint64_t *ids, size_t n, 
 	}
 	memset(svcs, 0, n * sizeof(struct ripc_service *));
 	n_opened = ripc__enter(ctx);
-	if (n_opened)
-		return n_opened;
-	n_opened = open_all(ctx, ids, n, svcs);
-	ripc__leave(ctx);
-	return n_opened;
+	return n_opened ? n_opened : ripc__leave_with(ctx, open_all(ctx, ids, n, svcs));
 }
