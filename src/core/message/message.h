@@ -11,7 +11,6 @@
 #include "ripc/ripc.h"
 #include "util/list.h"
 
-struct message;
 struct outgoing;
 struct partner;
 struct ripc_context;

@@ -13,14 +13,10 @@
 
 struct device;
 struct lent;
-struct message;
 struct outgoing;
 struct partner;
-struct permit;
 struct ripc_context;
-struct ripc_send;
 struct ripc_service;
-struct wire_packet;
 
 /* A reply that came while its return buffers were still being closed. */
 struct parked {

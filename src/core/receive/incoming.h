@@ -14,13 +14,10 @@
 #include "util/list.h"
 #include "util/timers.h"
 
-struct incoming;
 struct lent;
-struct message;
 struct partner;
 struct ripc_context;
 struct ripc_service;
-struct wire_packet;
 
 /* A range of an incoming message that arrived before the bytes in front of it. */
 struct piece {

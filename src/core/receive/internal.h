@@ -13,7 +13,6 @@
 struct incoming;
 struct reading;
 struct ripc_context;
-struct wire_pull;
 
 /* ---- collect ----------------------------------------------------------------------------- */
 
