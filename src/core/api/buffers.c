@@ -6,7 +6,7 @@
 #include "core/base/base.h"
 #include "core/engine/wait.h"
 #include "core/memory/pool.h"
-#include "core/message/mapped.h"
+#include "core/message/message.h"
 #include "core/message/places.h"
 #include "core/partner/partner.h"
 #include "core/receive/incoming.h"

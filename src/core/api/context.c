@@ -18,7 +18,6 @@
 #include "core/keys/sealed.h"
 #include "core/memory/memory.h"
 #include "core/memory/pool.h"
-#include "core/message/mapped.h"
 #include "core/message/message.h"
 #include "core/message/queue.h"
 #include "core/message/returns.h"
@@ -586,8 +585,10 @@ static void lists_init(struct ripc_context *ctx)
 }
 
 /* Frees the memory of a context of which nothing else is left. */
-static void context_free(struct ripc_context *ctx)
+static void context_free(void *arg)
 {
+	struct ripc_context *ctx = arg;
+
 	ripc__permits_free(ctx);
 	while (!list_empty(&ctx->sends.ended)) {
 		struct list *node = list_pop(&ctx->sends.ended);
@@ -780,11 +781,6 @@ static void services_end(struct ripc_context *ctx)
 	ripc__wait(ctx, is_alone, ctx, UINT64_MAX);
 }
 
-static void context_ended(void *ctx)
-{
-	context_free(ctx);
-}
-
 /*
  * Ends everything that can be seen from outside. Messages and buffers that the application still
  * has stay valid, and so do the parts of the context that are needed to free them. The last one
@@ -804,7 +800,7 @@ static void context_end(struct ripc_context *ctx)
 	ripc__seal_close(ctx);
 	ripc__page_close(ctx);
 	ripc__unlock(ctx);
-	ripc__pool_leave(ctx->pool, context_ended, ctx);
+	ripc__pool_leave(ctx->pool, context_free, ctx);
 }
 
 int ripc_close(struct ripc_context *ctx, int timeout_ms)

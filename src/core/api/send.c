@@ -111,7 +111,6 @@ static int long_send(struct ripc_service *svc, const struct ripc_send *request,
 {
 	struct ripc_context *ctx = svc->ctx;
 	struct outgoing *outgoing;
-	struct list *lent;
 	uint64_t lends = 0;
 	int error;
 
@@ -120,13 +119,12 @@ static int long_send(struct ripc_service *svc, const struct ripc_send *request,
 	error = request->n_returns ? ripc__lend(svc, request, &lends) : 0;
 	if (error)
 		return error;
-	lent = lends ? svc->lent.prev : NULL;
 	error = ripc__outgoing_start(svc, request, &(struct sending){.lends = lends, .sums = true},
 		&outgoing);
-	if (error && lent)
-		ripc__lent_free(list_entry(lent, struct lent, node));
-	if (error)
+	if (error) {
+		ripc__lend_end(svc, lends);
 		return error;
+	}
 	/* This drops the lock for a while: the service may be closed and freed meanwhile. */
 	if (outgoing->opened)
 		ripc__sum_follows(outgoing);

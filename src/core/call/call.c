@@ -26,7 +26,6 @@
 #include "call.h"
 #include "core/base/base.h"
 #include "core/memory/pool.h"
-#include "core/message/mapped.h"
 #include "core/message/message.h"
 #include "core/message/returns.h"
 #include "core/objects.h"

@@ -28,7 +28,6 @@
 #include "core/partner/roam.h"
 #include "core/peer/peer.h"
 #include "core/receive/incoming.h"
-#include "core/receive/short.h"
 #include "core/send/announce.h"
 #include "core/send/opened.h"
 #include "core/send/outgoing.h"

@@ -277,11 +277,6 @@ static bool foreign_contains(const struct ripc__foreign *foreign, const void *bu
 	return offset < piece->len && len <= piece->len - offset;
 }
 
-static void foreign_free(struct ripc__foreign *foreign)
-{
-	free(foreign->pieces);
-}
-
 /* ---- pool -------------------------------------------------------------------------------- */
 
 #define REFS_MAX   (FREE - 1)
@@ -868,7 +863,7 @@ void ripc__pool_close(struct ripc__pool *pool)
 		slab_destroy(list_entry(list_pop(&pool->all), struct slab, all_node));
 	ripc__map_free(&pool->chunks);
 	pthread_mutex_destroy(&pool->mutex);
-	foreign_free(&pool->foreign);
+	free(pool->foreign.pieces);
 	free(pool);
 }
 

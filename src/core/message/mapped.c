@@ -19,7 +19,6 @@
 #include "core/partner/partner.h"
 #include "core/peer/peer.h"
 #include "core/wire/wire.h"
-#include "mapped.h"
 #include "message.h"
 #include "util/list.h"
 

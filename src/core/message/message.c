@@ -19,7 +19,6 @@
 #include "core/send/order.h"
 #include "core/send/outgoing.h"
 #include "core/wire/wire.h"
-#include "mapped.h"
 #include "message.h"
 #include "queue.h"
 #include "util/list.h"
@@ -132,9 +131,11 @@ void ripc__message_is_call(struct message *message, const struct wire_packet *pa
 {
 	struct ripc_msg *public = &message->public;
 
+	public->reply = packet->lends;
+	if (!packet->call.kind)
+		return;
 	if (packet->call.kind == WIRE_CALL_ASKS) {
 		public->kind = RIPC_REQUEST;
-		public->reply = packet->lends;
 		public->flags = packet->call.value ? RIPC_IDEMPOTENT : 0;
 		public->flags |= packet->h.type == WIRE_SHORT ? RIPC_ASKED_SHORTLY : 0;
 	} else if (packet->call.kind == WIRE_CALL_GROUP) {

@@ -23,7 +23,6 @@
 #include "core/peer/devices.h"
 #include "core/peer/peer.h"
 #include "core/receive/incoming.h"
-#include "core/receive/short.h"
 #include "core/send/outgoing.h"
 #include "core/wire/wire.h"
 #include "message.h"
@@ -97,6 +96,14 @@ void ripc__lent_free(struct lent *lent)
 	returns_abandon(lent);
 	list_remove(&lent->node);
 	free(lent);
+}
+
+void ripc__lend_end(struct ripc_service *service, uint64_t id)
+{
+	struct lent *lent = id ? ripc__lent_by_id(service, id) : NULL;
+
+	if (lent)
+		ripc__lent_free(lent);
 }
 
 /* ---- returns ----------------------------------------------------------------------------- */
@@ -208,17 +215,22 @@ void ripc__permits_free(struct ripc_context *ctx)
 
 /* ---- opening ----------------------------------------------------------------------------- */
 
+/* The number of return buffers up to the last one that is large enough to be offered. */
+static uint32_t n_offered(const struct lent *lent)
+{
+	uint32_t n = lent->n < WIRE_RETURNS_MAX ? lent->n : WIRE_RETURNS_MAX;
+
+	while (n && lent->buffers[n - 1].mem.iov_len < OPENED_LEAST)
+		n--;
+	return n;
+}
+
 /* May this partner write into the return buffers, and is one of them large enough? */
 static bool may_open(const struct partner *partner, const struct lent *lent)
 {
 	const struct device *device = ripc__peer_device(partner->service->ctx, partner->peer);
-	bool any = false;
 
-	for (uint32_t i = 0; i < lent->n; i++) {
-		if (lent->buffers[i].mem.iov_len >= OPENED_LEAST)
-			any |= i < WIRE_RETURNS_MAX;
-	}
-	return any && device->attr.caps & RIPC_CAP_WRITE && partner->token_out &&
+	return n_offered(lent) && device->attr.caps & RIPC_CAP_WRITE && partner->token_out &&
 		partner->current && partner->resolved && !lent->in_use && !lent->cancelled &&
 		lent->opened_for != partner->incarnation;
 }
@@ -231,7 +243,7 @@ static bool open_buffers(struct permit *permit)
 	struct ripc__key key;
 
 	lent->opened = 0;
-	for (uint32_t i = 0; i < lent->n && i < WIRE_RETURNS_MAX; i++) {
+	for (uint32_t i = 0; i < n_offered(lent); i++) {
 		const struct iovec *mem = &lent->buffers[i].mem;
 
 		if (mem->iov_len < OPENED_LEAST || device->ops->mem.open(device->port,
@@ -265,25 +277,13 @@ static void permit_open(struct partner *partner, struct lent *lent)
 		permit_free(permit);
 }
 
-/* The length of the extension that offers the return buffers. */
-static uint32_t offer_len(const struct lent *lent)
-{
-	uint32_t n = 0;
-
-	for (uint32_t i = 0; i < lent->n && i < WIRE_RETURNS_MAX; i++) {
-		if (lent->buffers[i].mem.iov_len >= OPENED_LEAST)
-			n = i + 1;
-	}
-	return WIRE_RETURNS_LEN(n);
-}
-
 void ripc__returns_offer(struct partner *partner, uint64_t lends, uint32_t room,
 		struct wire_packet *packet)
 {
 	struct device *device = ripc__peer_device(partner->service->ctx, partner->peer);
 	struct lent *lent = lends ? ripc__lent_by_id(partner->service, lends) : NULL;
 
-	if (!lent || offer_len(lent) > room)
+	if (!lent || WIRE_RETURNS_LEN(n_offered(lent)) > room)
 		return;
 	if (!lent->permit && may_open(partner, lent))
 		permit_open(partner, lent);

@@ -6,7 +6,6 @@
 #include "core/base/base.h"
 #include "core/call/call.h"
 #include "core/memory/pool.h"
-#include "core/message/mapped.h"
 #include "core/message/message.h"
 #include "core/message/move.h"
 #include "core/message/places.h"
@@ -26,11 +25,6 @@
 #include "util/list.h"
 #include "util/probe.h"
 #include "util/timers.h"
-
-static struct ripc_context *context_of(const struct incoming *incoming)
-{
-	return incoming->partner->service->ctx;
-}
 
 /* NULL: no message of that number is being received. */
 static struct incoming *incoming_find(struct partner *partner, uint64_t number)
@@ -135,9 +129,7 @@ static struct incoming *incoming_alloc(struct partner *partner,
 		ripc__places_find(partner, packet, incoming->lent);
 	if (!incoming->message)
 		goto err_dismiss;
-	incoming->message->public.reply = packet->lends;
-	if (packet->call.kind)
-		ripc__message_is_call(incoming->message, packet);
+	ripc__message_is_call(incoming->message, packet);
 	if (incoming->lent)
 		incoming->lent->in_use = true;
 	incoming->partner = partner;
@@ -226,8 +218,6 @@ static void deliver(struct partner *partner, const struct wire_packet *announce,
 	struct ripc_stats *stats = &partner->service->ctx->stats;
 
 	if (announce)
-		message->public.reply = announce->lends;
-	if (announce && announce->call.kind)
 		ripc__message_is_call(message, announce);
 	if (!message->public.kind)
 		message->public.kind = RIPC_LONG;
@@ -268,13 +258,13 @@ static void delivered(struct partner *partner, uint64_t number, uint64_t total)
 static void incoming_let_go(struct incoming *incoming)
 {
 	ripc__grant_end(incoming);
-	ripc__incoming_schedule(incoming->partner->service->ctx);
+	ripc__incoming_schedule(context_of(incoming));
 }
 
 /* The whole message is here, but not the message that must be delivered before it. */
 static void wait_for_turn(struct incoming *incoming)
 {
-	struct ripc_context *ctx = incoming->partner->service->ctx;
+	struct ripc_context *ctx = context_of(incoming);
 
 	incoming->complete = true;
 	incoming_let_go(incoming);
@@ -291,7 +281,7 @@ static bool is_intact(const struct incoming *incoming)
 static void incoming_finish(struct incoming *incoming)
 {
 	struct partner *partner = incoming->partner;
-	struct ripc_context *ctx = incoming->partner->service->ctx;
+	struct ripc_context *ctx = context_of(incoming);
 	struct message *message = incoming->message;
 	uint64_t number = incoming->number, total = incoming->total;
 
@@ -523,10 +513,25 @@ static void announced_new(struct partner *partner, const struct wire_packet *pac
 	}
 }
 
+/* Was the message delivered or refused? Then its sender is answered again. */
+static bool is_settled(struct partner *partner, const struct longs *longs, uint64_t number)
+{
+	uint64_t ahead = number - longs->in_oldest;
+
+	if (longs->in_delivered >> ahead & 1) {
+		ripc__ack_queue(partner, number, 0);
+		ripc__acks_flush(partner->service->ctx);
+		return true;
+	}
+	if (longs->in_refused >> ahead & 1)
+		ripc__ack_queue(partner, number, ripc__number_refusal(partner, number));
+	return longs->in_refused >> ahead & 1;
+}
+
 /* The sender wants a final answer, and will send no more. */
 static void incoming_cancel(struct partner *partner, const struct wire_packet *packet)
 {
-	uint64_t number = packet->h.number, ahead;
+	uint64_t number = packet->h.number;
 	struct incoming *incoming;
 	struct longs *longs;
 
@@ -537,15 +542,10 @@ static void incoming_cancel(struct partner *partner, const struct wire_packet *p
 		return;
 	ripc__numbers_advance(partner, longs, packet->announce.oldest);
 	incoming = incoming_find(partner, number); /* the message may just have been forgotten */
-	ahead = number - longs->in_oldest;
-	if (number < longs->in_oldest || ahead >= LONGS_MAX)
+	if (number < longs->in_oldest || number - longs->in_oldest >= LONGS_MAX ||
+			is_settled(partner, longs, number))
 		return;
-	if (longs->in_delivered >> ahead & 1) {
-		ripc__ack_queue(partner, number, 0);
-		ripc__acks_flush(partner->service->ctx);
-	} else if (longs->in_refused >> ahead & 1) {
-		ripc__ack_queue(partner, number, ripc__number_refusal(partner, number));
-	} else if (incoming) {
+	if (incoming) {
 		ripc__incoming_refuse(incoming, -ECANCELED, true);
 	} else {
 		/* Never announced here: the message must not be accepted when it arrives late. */
@@ -1031,12 +1031,8 @@ void ripc__incoming_announce(struct partner *partner, const struct wire_packet *
 		service->ctx->stats.drop_duplicate++;
 	} else if (ahead >= LONGS_MAX) {
 		service->ctx->stats.drop_malformed++;
-	} else if (longs->in_delivered >> ahead & 1) {
-		service->ctx->stats.drop_duplicate++;
-		ripc__ack_queue(partner, number, 0);
-		ripc__acks_flush(service->ctx);
-	} else if (longs->in_refused >> ahead & 1) {
-		ripc__ack_queue(partner, number, ripc__number_refusal(partner, number));
+	} else if (is_settled(partner, longs, number)) {
+		service->ctx->stats.drop_duplicate += longs->in_delivered >> ahead & 1;
 	} else if ((incoming = incoming_find(partner, number))) {
 		if (!is_repeated(incoming, packet)) {
 			service->ctx->stats.drop_malformed++;

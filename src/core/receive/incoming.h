@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Long messages that are received. */
+/* Messages that are received. */
 #ifndef RIPC_INCOMING_H
 #define RIPC_INCOMING_H
 
@@ -15,6 +15,7 @@
 #include "util/timers.h"
 
 struct lent;
+struct numbers;
 struct partner;
 struct ripc_context;
 struct ripc_service;
@@ -125,5 +126,22 @@ void ripc__incoming_announce(struct partner *partner, const struct wire_packet *
 void ripc__incoming_data(struct partner *partner, const struct wire_packet *packet);
 /* A look at a port ends: its bytes count for credit and window, and more bytes are requested. */
 void ripc__arrivals_settle(struct ripc_context *ctx);
+
+/* ---- short ------------------------------------------------------------------------------- */
+
+/* Short messages that arrive. */
+
+/* A short message came from this partner: it is queued, parked, or dropped and counted. */
+void ripc__short_input(struct partner *partner, const struct wire_packet *packet);
+/* As ripc__short_input(), where the packet's number is one of these. */
+void ripc__short_numbered(struct partner *partner, const struct wire_packet *packet,
+		struct numbers *numbers);
+/*
+ * A short message of this partner, verified, is refused: no copy of it is accepted later. False:
+ * it has been accepted or refused before, or is too old to tell.
+ */
+bool ripc__short_spend(struct partner *partner, const struct wire_packet *packet);
+/* As ripc__short_input(), for a plain packet (wire/wire.h) that came by the partner's route. */
+void ripc__short_plain(struct partner *partner, const struct wire_packet *packet);
 
 #endif

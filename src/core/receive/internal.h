@@ -8,11 +8,14 @@
 
 #include "core/partner/partner.h"
 #include "core/wire/wire.h"
+#include "incoming.h"
 #include "util/list.h"
 
-struct incoming;
-struct reading;
-struct ripc_context;
+
+static inline struct ripc_context *context_of(const struct incoming *incoming)
+{
+	return incoming->partner->service->ctx;
+}
 
 /* ---- collect ----------------------------------------------------------------------------- */
 

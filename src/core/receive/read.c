@@ -66,7 +66,7 @@ static void read_ended(struct mover *mover, const struct part *part, int status)
 
 bool ripc__reading_start(struct incoming *incoming, const struct wire_packet *announce)
 {
-	struct ripc_context *ctx = incoming->partner->service->ctx;
+	struct ripc_context *ctx = context_of(incoming);
 	const struct ripc_msg *public = &incoming->message->public;
 	struct reading *reading;
 

@@ -43,7 +43,7 @@ void ripc__resend(struct outgoing *outgoing, const struct wire_pull *pull);
 
 /* Replies that are written into the return buffers of the asker. */
 
-/* The reply has no use for the return buffers that its request offered. */
+/* The reply has no use for the return buffers that its request offered. Stops the writing. */
 void ripc__offer_free(struct outgoing *outgoing);
 /* Did the request offer return buffers, by the device that the route to the partner uses now? */
 bool ripc__offer_is_here(const struct outgoing *outgoing);
@@ -52,8 +52,6 @@ bool ripc__offer_is_here(const struct outgoing *outgoing);
  * is announced. False: the reply must be announced now.
  */
 bool ripc__writing_start(struct outgoing *outgoing);
-/* Stops the writing. Writes that have not ended keep the message's memory. */
-void ripc__writing_leave(struct outgoing *outgoing);
 /*
  * Has the device taken none of the reply's writes for long, because writes of other replies do
  * not end? Then the reply is announced instead; its partner does not count as gone.

@@ -18,7 +18,6 @@
 #include "core/call/call.h"
 #include "core/group/fanout.h"
 #include "core/memory/pool.h"
-#include "core/message/mapped.h"
 #include "core/message/message.h"
 #include "core/message/move.h"
 #include "core/message/queue.h"
@@ -125,14 +124,6 @@ static void refuse_answer(struct outgoing *outgoing)
 	lent->cancelled = true;
 }
 
-static void take_back_lent(struct outgoing *outgoing)
-{
-	struct lent *lent = lent_of(outgoing);
-
-	if (lent)
-		ripc__lent_free(lent);
-}
-
 /* Has the COMPLETION no service any more that the application could receive it from? */
 static bool is_untold(const struct outgoing *outgoing)
 {
@@ -219,8 +210,8 @@ static void conclude(struct outgoing *outgoing)
 	outgoing->state = OUT_ENDED;
 	context_of(outgoing)->loop.changed = true;
 	count_outcome(outgoing);
-	if (outgoing->outcome == RIPC_NOT_DELIVERED)
-		take_back_lent(outgoing);
+	if (outgoing->outcome == RIPC_NOT_DELIVERED && outgoing->service)
+		ripc__lend_end(outgoing->service, outgoing->lends);
 }
 
 static uint16_t *count_of(const struct outgoing *outgoing)
@@ -303,8 +294,6 @@ static void outgoing_end(struct outgoing *outgoing, enum ripc_outcome outcome, i
 		outcome = RIPC_UNKNOWN;
 	if (outgoing->flags & RIPC_ORDERED)
 		ripc__order_ends(outgoing, outcome);
-	if (outgoing->writing)
-		ripc__writing_leave(outgoing);
 	if (outgoing->offer)
 		ripc__offer_free(outgoing);
 	if (outgoing->opened && outcome == RIPC_NOT_DELIVERED)
@@ -621,8 +610,6 @@ static void outgoing_begin(struct outgoing *outgoing, struct partner *partner)
 {
 	if (outgoing->opened)
 		ripc__opened_close(outgoing);
-	if (outgoing->writing)
-		ripc__writing_leave(outgoing);
 	if (outgoing->offer)
 		ripc__offer_free(outgoing);
 	outgoing_link(outgoing, partner);

@@ -36,12 +36,6 @@ struct writing {
 
 /* ---- the beginning and the end ----------------------------------------------------------- */
 
-void ripc__offer_free(struct outgoing *outgoing)
-{
-	free(outgoing->offer);
-	outgoing->offer = NULL;
-}
-
 bool ripc__offer_is_here(const struct outgoing *outgoing)
 {
 	struct ripc_context *ctx = outgoing->message.ctx;
@@ -113,7 +107,8 @@ bool ripc__writing_start(struct outgoing *outgoing)
 	return true;
 }
 
-void ripc__writing_leave(struct outgoing *outgoing)
+/* Stops the writing. Writes that have not ended keep the message's memory. */
+static void leave(struct outgoing *outgoing)
 {
 	struct writing *writing = outgoing->writing;
 
@@ -128,6 +123,14 @@ void ripc__writing_leave(struct outgoing *outgoing)
 	list_append(&outgoing->fencing, &writing->fence.node);
 }
 
+void ripc__offer_free(struct outgoing *outgoing)
+{
+	if (outgoing->writing)
+		leave(outgoing);
+	free(outgoing->offer);
+	outgoing->offer = NULL;
+}
+
 bool ripc__writing_is_idle(const struct outgoing *outgoing)
 {
 	return outgoing->writing->mover.n_busy == 0;
@@ -136,7 +139,7 @@ bool ripc__writing_is_idle(const struct outgoing *outgoing)
 static void fail(struct outgoing *outgoing)
 {
 	outgoing->message.ctx->stats.writes_failed++;
-	ripc__writing_leave(outgoing);
+	leave(outgoing);
 	ripc__outgoing_tell(outgoing);
 }
 
@@ -159,7 +162,7 @@ static void complete(struct outgoing *outgoing)
 		outgoing->sum = ripc__blocksum_told(mover->sum);
 		outgoing->summed = true;
 	}
-	ripc__writing_leave(outgoing);
+	leave(outgoing);
 	outgoing->written = true;
 	ripc__outgoing_tell(outgoing);
 }
