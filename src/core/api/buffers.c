@@ -271,8 +271,7 @@ int ripc_window_post(struct ripc_service *svc, const struct iovec *mem, uint64_t
 			.order = svc->windows_posted++};
 		list_append(&svc->windows, &window->node);
 	}
-	ripc__leave(svc->ctx);
-	return window ? 0 : -ENOMEM;
+	return ripc__leave_with(svc->ctx, window ? 0 : -ENOMEM);
 }
 
 /* ---- taking back ------------------------------------------------------------------------- */
@@ -364,6 +363,5 @@ int ripc_window_cancel(struct ripc_service *svc, uint64_t cookie)
 	if (svc->ended) /* then the context owns the memory that is written into */
 		ripc__orphans_wait(ctx);
 	ripc__service_put(svc);
-	ripc__leave(ctx);
-	return of.any ? 0 : -ENOENT;
+	return ripc__leave_with(ctx, of.any ? 0 : -ENOENT);
 }

@@ -831,13 +831,11 @@ static int probe_one(const struct ripc__host *host, const char *kind, const char
 		int (*probe)(const struct ripc__host *, char[256], char[256]),
 		struct ripc_finding *finding)
 {
-	char *why = (char *)finding->detail, *remedy = (char *)finding->remedy;
 	int error;
 
-	why[0] = remedy[0] = 0;
 	finding->kind = kind;
 	finding->name = name;
-	error = probe ? probe(host, why, remedy) : -ENODEV;
+	error = probe ? probe(host, (char *)finding->detail, (char *)finding->remedy) : -ENODEV;
 	finding->usable = error == 0;
 	return error;
 }
@@ -846,16 +844,13 @@ static int probe_backend(struct ripc_context *ctx, const struct ripc__backend *n
 		struct ripc_finding *finding)
 {
 	char *why = (char *)finding->detail, *remedy = (char *)finding->remedy;
-	char missing[256] = "", missing_remedy[256] = "";
-	const struct ripc__backend *ops = ripc__backend_get(ctx, named, missing,
-		missing_remedy);
+	const struct ripc__backend *ops = ripc__backend_get(ctx, named, why, remedy);
 	int error = probe_one(&ctx->peers.host, "backend", named->name,
 		ops ? ops->net.probe : NULL, finding);
 
-	if (!ops) {
-		memcpy(why, missing, sizeof(missing));
-		memcpy(remedy, missing_remedy, sizeof(missing_remedy));
-	} else if (finding->usable && !ripc__backend_is_wanted(ctx, named->name)) {
+	if (!ops)
+		return error;
+	if (finding->usable && !ripc__backend_is_wanted(ctx, named->name)) {
 		finding->usable = 0;
 		snprintf(why, 256, "left out by configuration: \"%s\"", ctx->cfg.backends);
 		snprintf(remedy, 256, "add it to RIPC_BACKENDS, or unset RIPC_BACKENDS");
@@ -879,18 +874,14 @@ static int probe_source(struct ripc_context *ctx, const struct ripc__source *nam
 {
 	char *why = (char *)finding->detail, *remedy = (char *)finding->remedy;
 	bool is_wanted = ripc__source_is_wanted(&ctx->peers.host, named);
-	char missing[256] = "", missing_remedy[256] = "";
 	const struct ripc__source *ops = named;
 	int error;
 
 	if (named->load)
-		ops = named->load(&ctx->peers.host, missing, missing_remedy);
+		ops = named->load(&ctx->peers.host, why, remedy);
 	error = probe_one(&ctx->peers.host, "resolver", named->name,
 		ops && (is_wanted || !named->exact) ? ops->probe : NULL, finding);
-	if (!ops) {
-		memcpy(why, missing, sizeof(missing));
-		memcpy(remedy, missing_remedy, sizeof(missing_remedy));
-	} else if (!is_wanted) {
+	if (ops && !is_wanted) {
 		finding->usable = 0;
 		snprintf(why, 256, named->exact ? "no servers are configured" :
 			"left out by configuration (resolver.sources, store.servers)");
@@ -1063,8 +1054,7 @@ int ripc_service_close(struct ripc_service *svc)
 	ripc__point(ctx, "in_close");
 	ripc__service_end(svc);
 	ripc__orphans_wait(ctx);
-	ripc__leave(ctx);
-	return 0;
+	return ripc__leave_with(ctx, 0);
 }
 
 uint64_t ripc_service_id(const struct ripc_service *svc)

@@ -342,8 +342,7 @@ int ripc_path_info(struct ripc_service *svc, uint64_t to, struct ripc_path *path
 		error = path_fill(partner, path);
 	else if (error == -EHOSTUNREACH)
 		path_none(svc->ctx, to, path);
-	ripc__leave(svc->ctx);
-	return error;
+	return ripc__leave_with(svc->ctx, error);
 }
 
 #define PINGS_LOST 3u /* in a row: perhaps the partner has another address */
@@ -430,8 +429,7 @@ int ripc_ping(struct ripc_service *svc, uint64_t to, int timeout_ms, uint64_t *r
 	*at = ping.next;
 	if (!error)
 		*rtt_ns = (ping.rtt_us ? ping.rtt_us : 1) * 1000; /* the clock's grain */
-	ripc__leave(ctx);
-	return error;
+	return ripc__leave_with(ctx, error);
 }
 
 int ripc_stats_get(struct ripc_context *ctx, struct ripc_stats *stats)

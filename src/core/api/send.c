@@ -256,10 +256,7 @@ static int send_checked(struct ripc_service *svc, struct ripc_send *request, uin
 	if (error)
 		return error;
 	error = address(svc, request);
-	if (!error)
-		error = send_addressed(svc, request, outcome);
-	ripc__leave(ctx);
-	return error;
+	return ripc__leave_with(ctx, error ? error : send_addressed(svc, request, outcome));
 }
 
 int ripc_sendmsg(struct ripc_service *svc, const struct ripc_send *send,
@@ -353,8 +350,7 @@ int ripc_cancel(struct ripc_service *svc, uint64_t cookie)
 		any = true;
 	}
 	ripc__service_put(svc);
-	ripc__leave(ctx);
-	return any ? 0 : -ENOENT;
+	return ripc__leave_with(ctx, any ? 0 : -ENOENT);
 }
 
 /* ---- call -------------------------------------------------------------------------------- */
@@ -458,10 +454,7 @@ int ripc_call_start(struct ripc_service *svc, const struct ripc_request *call)
 		return error;
 	if (request.flags & RIPC_AWAITED)
 		error = ripc__ends_add(&svc->ends, request.cookie);
-	if (!error)
-		error = call_begin(svc, &request);
-	ripc__leave(ctx);
-	return error;
+	return ripc__leave_with(ctx, error ? error : call_begin(svc, &request));
 }
 
 static int reply(struct ripc_service *svc, const struct ripc_msg *question,
@@ -481,8 +474,7 @@ static int reply(struct ripc_service *svc, const struct ripc_msg *question,
 	error = ripc__reply(svc, question, reply, &outgoing);
 	if (!error && outgoing)
 		ripc__sum_follows(outgoing);
-	ripc__leave(ctx);
-	return error;
+	return ripc__leave_with(ctx, error);
 }
 
 static const struct iovec nothing;

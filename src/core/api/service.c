@@ -121,19 +121,18 @@ static int service_register(struct ripc_service *service)
 	if (error)
 		return error == -EEXIST ? -EADDRINUSE : error;
 	error = ripc__map_put(&ctx->services.by_incarnation, service->incarnation, service);
-	if (error) {
-		ripc__map_remove(&ctx->services.by_id, service->id);
-		return error;
-	}
+	if (error)
+		goto err_remove_id;
 	error = ctx->stats.services ? ripc__partners_index(ctx) : 0;
 	error = error ? error : ripc__timer_admit(ctx);
 	if (error)
-		goto err_remove;
+		goto err_remove_incarnation;
 	list_append(&ctx->services.all, &service->node);
 	ctx->stats.services++;
 	return 0;
-err_remove:
+err_remove_incarnation:
 	ripc__map_remove(&ctx->services.by_incarnation, service->incarnation);
+err_remove_id:
 	ripc__map_remove(&ctx->services.by_id, service->id);
 	return error;
 }

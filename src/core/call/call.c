@@ -523,14 +523,18 @@ static void ask_failed(struct call *call, int error)
 	end_when_free(call);
 }
 
-/* Sends the same request as a long message, which waits while the partner's peer is opening. */
-static void ask_at_length_again(struct call *call)
+/* The request was sent again, or, with an error, not. */
+static void asked_again(struct call *call, int error)
 {
-	int error = ask_at_length(call, false);
-
 	context_of(call)->stats.calls_repeated++;
 	if (error)
 		ask_failed(call, error);
+}
+
+/* Sends the same request as a long message, which waits while the partner's peer is opening. */
+static void ask_at_length_again(struct call *call)
+{
+	asked_again(call, ask_at_length(call, false));
 }
 
 void ripc__short_refused(struct partner *partner, uint64_t number)
@@ -546,15 +550,6 @@ void ripc__short_refused(struct partner *partner, uint64_t number)
 		else
 			ask_at_length_again(call);
 	}
-}
-
-static void ask_again(struct call *call)
-{
-	int error = ask(call, false);
-
-	context_of(call)->stats.calls_repeated++;
-	if (error)
-		ask_failed(call, error);
 }
 
 /* The short, or its reply, seems to be lost: sends the same request as a long message. */
@@ -656,7 +651,7 @@ static void fire(void *owner, struct ripc__timer *timer)
 	} else if (ctx->now_us >= call->deadline_us) {
 		end(call, call->state == CALL_ASKED ? -ETIMEDOUT : call->status);
 	} else if (call->state == CALL_PAUSED) {
-		ask_again(call);
+		asked_again(call, ask(call, false));
 	} else if (call->state == CALL_ASKED) {
 		watch(call);
 	}

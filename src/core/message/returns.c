@@ -329,14 +329,6 @@ bool ripc__answer_may_land(struct partner *partner, const struct wire_packet *pa
 }
 
 /* A reply was parked until its return buffers were closed; now it is input again. */
-static void parked_input(struct partner *partner, const struct wire_packet *packet)
-{
-	if (packet->h.type == WIRE_SHORT)
-		ripc__short_input(partner, packet);
-	else
-		ripc__incoming_announce(partner, packet);
-}
-
 static void come_again(struct partner *partner, const struct parked *parked)
 {
 	struct ripc_context *ctx = partner->service->ctx;
@@ -349,7 +341,10 @@ static void come_again(struct partner *partner, const struct parked *parked)
 	if (packet.h.type == WIRE_ANNOUNCE)
 		packet.announce.keys = parked->device == ripc__peer_device(ctx, partner->peer) ?
 			parked->keys : 0;
-	parked_input(partner, &packet);
+	if (packet.h.type == WIRE_SHORT)
+		ripc__short_input(partner, &packet);
+	else
+		ripc__incoming_announce(partner, &packet);
 }
 
 void ripc__permit_fenced(uint64_t cookie)

@@ -261,15 +261,17 @@ static void incoming_let_go(struct incoming *incoming)
 	ripc__incoming_schedule(context_of(incoming));
 }
 
+static void timer_set(struct incoming *incoming, uint64_t at_us)
+{
+	ripc__timer_set(&context_of(incoming)->loop.timers, &incoming->timer, at_us);
+}
+
 /* The whole message is here, but not the message that must be delivered before it. */
 static void wait_for_turn(struct incoming *incoming)
 {
-	struct ripc_context *ctx = context_of(incoming);
-
 	incoming->complete = true;
 	incoming_let_go(incoming);
-	ripc__timer_set(&ctx->loop.timers, &incoming->timer,
-		incoming->heard_us + ripc__silence_us(ctx));
+	timer_set(incoming, incoming->heard_us + ripc__silence_us(context_of(incoming)));
 }
 
 static bool is_intact(const struct incoming *incoming)
@@ -587,13 +589,8 @@ static void fire_reading(struct incoming *incoming)
 		ripc__reading_fail(incoming->reading);
 		return;
 	}
-	ripc__timer_set(&ctx->loop.timers, &incoming->timer, ctx->now_us + wait_us);
+	timer_set(incoming, ctx->now_us + wait_us);
 	ripc__moves_post(&ctx->receives.reads);
-}
-
-static void timer_set(struct incoming *incoming, uint64_t at_us)
-{
-	ripc__timer_set(&context_of(incoming)->loop.timers, &incoming->timer, at_us);
 }
 
 /* A reply that no call waits for any more is refused. True: the message is gone. */

@@ -334,13 +334,6 @@ void ripc__outgoing_orphan(struct ripc_service *service)
 	}
 }
 
-/* The message has ended, but the partner can still read its memory when its call must return. */
-static void outgoing_unknown(struct outgoing *outgoing)
-{
-	decide(outgoing, RIPC_UNKNOWN, -ECONNRESET);
-	conclude(outgoing);
-}
-
 /* ---- moving ------------------------------------------------------------------------------ */
 
 /*
@@ -504,16 +497,6 @@ static void held_move(struct partner *partner)
 	ripc__held_drop(partner, true);
 }
 
-/* Messages for the incarnation that the partner has claimed to be are for no other. */
-static void refuse_waiting(struct longs *longs)
-{
-	list_for_each_entry_safe(outgoing, &longs->outgoing, struct outgoing, node) {
-		if (outgoing->state == OUT_WAITING && outgoing->to_incarnation &&
-				!outgoing->direct)
-			outgoing_end(outgoing, RIPC_NOT_DELIVERED, -ENOENT);
-	}
-}
-
 void ripc__sends_pass_by(struct partner *partner)
 {
 	if (partner->held && !partner->resolved)
@@ -521,8 +504,14 @@ void ripc__sends_pass_by(struct partner *partner)
 	outgoing_move(partner);
 	if (partner->resolved)
 		return;
-	for_each_row(longs, partner)
-		refuse_waiting(longs);
+	/* Messages for the incarnation that the partner has claimed to be are for no other. */
+	for_each_row(longs, partner) {
+		list_for_each_entry_safe(outgoing, &longs->outgoing, struct outgoing, node) {
+			if (outgoing->state == OUT_WAITING && outgoing->to_incarnation &&
+					!outgoing->direct)
+				outgoing_end(outgoing, RIPC_NOT_DELIVERED, -ENOENT);
+		}
+	}
 }
 
 static void move_to(struct outgoing *outgoing, struct partner *to)
@@ -729,8 +718,10 @@ void ripc__outgoing_expire(struct outgoing *outgoing)
 	struct partner *partner = outgoing->partner;
 	struct ripc_context *ctx = context_of(outgoing);
 
+	/* The message has ended, but the partner can still read its memory. */
 	if (outgoing->state == OUT_FENCING) {
-		outgoing_unknown(outgoing);
+		decide(outgoing, RIPC_UNKNOWN, -ECONNRESET);
+		conclude(outgoing);
 		return;
 	}
 	/*
@@ -1161,18 +1152,14 @@ void ripc__outgoing_again(struct partner *partner, bool forgotten, bool repeat)
 		again(longs, forgotten, repeat);
 }
 
-static void hasten(struct longs *longs)
-{
-	list_for_each_entry(outgoing, &longs->outgoing, struct outgoing, node) {
-		if (outgoing->state != OUT_WAITING && outgoing->announced)
-			ripc__outgoing_tell(outgoing);
-	}
-}
-
 void ripc__outgoing_hasten(struct partner *partner)
 {
-	for_each_row(longs, partner)
-		hasten(longs);
+	for_each_row(longs, partner) {
+		list_for_each_entry(outgoing, &longs->outgoing, struct outgoing, node) {
+			if (outgoing->state != OUT_WAITING && outgoing->announced)
+				ripc__outgoing_tell(outgoing);
+		}
+	}
 }
 
 /* ---- start ------------------------------------------------------------------------------- */
