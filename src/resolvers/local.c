@@ -160,7 +160,7 @@ static int names_refresh(struct local *local)
 	patience_us = patience_us < LIFETIME_US ? LIFETIME_US : patience_us;
 	if (names->read_us && now_us - names->read_us < patience_us)
 		return 0;
-	began_us = ripc__clock_us(CLOCK_THREAD_CPUTIME_ID);
+	began_us = ripc__clock_ns(CLOCK_THREAD_CPUTIME_ID) / 1000;
 	file = fopen("/proc/net/unix", "re");
 	if (!file)
 		return -errno;
@@ -176,7 +176,7 @@ static int names_refresh(struct local *local)
 	free(line);
 	fclose(file);
 	names->read_us = ripc__clock_us();
-	names->took_us = ripc__clock_us(CLOCK_THREAD_CPUTIME_ID) - began_us;
+	names->took_us = ripc__clock_ns(CLOCK_THREAD_CPUTIME_ID) / 1000 - began_us;
 	return error;
 }
 

@@ -17,6 +17,16 @@ struct list {
 #define list_for_each_safe(node, head)                                                  \
 	for (struct list *node = (head)->next, *node##_next = node->next; node != (head); \
 		node = node##_next, node##_next = node->next)
+/* The same for the elements, which are of this type and linked through this member. */
+#define list_for_each_entry(entry, head, type, member)                                        \
+	for (type *entry = list_entry((head)->next, type, member); &entry->member != (head); \
+		entry = list_entry(entry->member.next, type, member))
+#define list_for_each_entry_safe(entry, head, type, member)                              \
+	for (type *entry = list_entry((head)->next, type, member),                       \
+		*entry##_next = list_entry(entry->member.next, type, member);            \
+		&entry->member != (head);                                                \
+		entry = entry##_next,                                                    \
+		entry##_next = list_entry(entry->member.next, type, member))
 
 static inline void list_init(struct list *head)
 {

@@ -6,11 +6,10 @@
 #include "core/base/base.h"
 #include "core/engine/wait.h"
 #include "core/memory/pool.h"
-#include "core/message/mapped.h"
+#include "core/message/message.h"
 #include "core/message/places.h"
 #include "core/partner/partner.h"
 #include "core/receive/incoming.h"
-#include "core/receive/read.h"
 #include "core/send/outgoing.h"
 #include "internal.h"
 #include "util/list.h"
@@ -190,9 +189,7 @@ static int collect(struct ripc_context *ctx, struct ripc_holder **holders, size_
 
 	if (!all)
 		return -ENOMEM;
-	list_for_each(node, &ctx->sends.ended) {
-		const struct outgoing *outgoing = list_entry(node, struct outgoing, node);
-
+	list_for_each_entry(outgoing, &ctx->sends.ended, const struct outgoing, node) {
 		if (outgoing->held)
 			all[at++] = (struct ripc_holder){outgoing->to, outgoing->to_incarnation,
 				outgoing->total, 1};
@@ -274,8 +271,7 @@ int ripc_window_post(struct ripc_service *svc, const struct iovec *mem, uint64_t
 			.order = svc->windows_posted++};
 		list_append(&svc->windows, &window->node);
 	}
-	ripc__leave(svc->ctx);
-	return window ? 0 : -ENOMEM;
+	return ripc__leave_with(svc->ctx, window ? 0 : -ENOMEM);
 }
 
 /* ---- taking back ------------------------------------------------------------------------- */
@@ -304,14 +300,10 @@ static bool mark_places(struct cancelled *of, const struct message *message)
 
 static struct incoming *marked_incoming(struct cancelled *of)
 {
-	list_for_each(node, &of->svc->ctx->partners.all) {
-		struct partner *partner = list_entry(node, struct partner, node);
-
+	list_for_each_entry(partner, &of->svc->ctx->partners.all, struct partner, node) {
 		if (partner->service != of->svc)
 			continue;
-		list_for_each(in, &partner->incoming) {
-			struct incoming *incoming = list_entry(in, struct incoming, node);
-
+		list_for_each_entry(incoming, &partner->incoming, struct incoming, node) {
 			if (mark_places(of, incoming->message))
 				return incoming;
 		}
@@ -322,13 +314,12 @@ static struct incoming *marked_incoming(struct cancelled *of)
 /* Marks windows of messages that were given up, while the network may still write into them. */
 static bool marked_lingering(struct cancelled *of)
 {
+	const struct list *lingering = &of->svc->ctx->receives.lingering;
 	bool any = false;
 
-	list_for_each(node, &of->svc->ctx->receives.lingering) {
-		const struct reading *reading = list_entry(node, struct reading, node);
-
+	list_for_each_entry(reading, lingering, const struct reading, mover.node) {
 		if (reading->service == of->svc)
-			any |= mark_places(of, reading->message);
+			any |= mark_places(of, reading->mover.places);
 	}
 	return any;
 }
@@ -340,9 +331,7 @@ static bool nobody_writes(void *arg)
 
 static void free_posted(struct cancelled *of)
 {
-	list_for_each_safe(node, &of->svc->windows) {
-		struct window *window = list_entry(node, struct window, node);
-
+	list_for_each_entry_safe(window, &of->svc->windows, struct window, node) {
 		/* After a wait there may be new windows with the same cookie. */
 		if (window->cookie != of->cookie || (of->waited && !window->cancelled))
 			continue;
@@ -374,6 +363,5 @@ int ripc_window_cancel(struct ripc_service *svc, uint64_t cookie)
 	if (svc->ended) /* then the context owns the memory that is written into */
 		ripc__orphans_wait(ctx);
 	ripc__service_put(svc);
-	ripc__leave(ctx);
-	return of.any ? 0 : -ENOENT;
+	return ripc__leave_with(ctx, of.any ? 0 : -ENOENT);
 }

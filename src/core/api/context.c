@@ -18,7 +18,6 @@
 #include "core/keys/sealed.h"
 #include "core/memory/memory.h"
 #include "core/memory/pool.h"
-#include "core/message/mapped.h"
 #include "core/message/message.h"
 #include "core/message/queue.h"
 #include "core/message/returns.h"
@@ -31,11 +30,10 @@
 #include "core/partner/partner.h"
 #include "core/partner/roam.h"
 #include "core/peer/devices.h"
-#include "core/receive/read.h"
+#include "core/receive/incoming.h"
 #include "core/resolve/resolver.h"
 #include "core/send/opened.h"
 #include "core/send/outgoing.h"
-#include "core/send/write.h"
 #include "core/show/show.h"
 #include "core/wire/record.h"
 #include "internal.h"
@@ -407,9 +405,7 @@ static uint32_t owner_ids(void *arg, uint64_t *ids, uint32_t max)
 	struct ripc_context *ctx = arg;
 	uint32_t n = 0;
 
-	list_for_each(node, &ctx->services.all) {
-		const struct ripc_service *service = list_entry(node, struct ripc_service, node);
-
+	list_for_each_entry(service, &ctx->services.all, const struct ripc_service, node) {
 		if (service->draining || service->publishing)
 			continue;
 		if (n < max)
@@ -557,12 +553,12 @@ static void lists_init(struct ripc_context *ctx)
 	list_init(&ctx->receives.granted);
 	list_init(&ctx->receives.ungranted);
 	list_init(&ctx->sends.ended);
-	list_init(&ctx->receives.readings);
+	list_init(&ctx->receives.reads.movers);
 	list_init(&ctx->receives.lingering);
 	list_init(&ctx->messages.mapped);
 	list_init(&ctx->messages.permits);
 	list_init(&ctx->messages.offers);
-	list_init(&ctx->sends.writings);
+	list_init(&ctx->sends.writes.movers);
 	list_init(&ctx->groups.fanouts);
 	list_init(&ctx->groups.kept);
 	list_init(&ctx->groups.heard);
@@ -589,10 +585,11 @@ static void lists_init(struct ripc_context *ctx)
 }
 
 /* Frees the memory of a context of which nothing else is left. */
-static void context_free(struct ripc_context *ctx)
+static void context_free(void *arg)
 {
+	struct ripc_context *ctx = arg;
+
 	ripc__permits_free(ctx);
-	ripc__writings_free(ctx);
 	while (!list_empty(&ctx->sends.ended)) {
 		struct list *node = list_pop(&ctx->sends.ended);
 		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
@@ -721,9 +718,7 @@ static bool nothing_outgoing(void *arg)
 {
 	struct ripc_context *ctx = arg;
 
-	list_for_each(node, &ctx->partners.all) {
-		struct partner *partner = list_entry(node, struct partner, node);
-
+	list_for_each_entry(partner, &ctx->partners.all, struct partner, node) {
 		if (ripc__has_outgoing(partner))
 			return false;
 	}
@@ -786,11 +781,6 @@ static void services_end(struct ripc_context *ctx)
 	ripc__wait(ctx, is_alone, ctx, UINT64_MAX);
 }
 
-static void context_ended(void *ctx)
-{
-	context_free(ctx);
-}
-
 /*
  * Ends everything that can be seen from outside. Messages and buffers that the application still
  * has stay valid, and so do the parts of the context that are needed to free them. The last one
@@ -810,7 +800,7 @@ static void context_end(struct ripc_context *ctx)
 	ripc__seal_close(ctx);
 	ripc__page_close(ctx);
 	ripc__unlock(ctx);
-	ripc__pool_leave(ctx->pool, context_ended, ctx);
+	ripc__pool_leave(ctx->pool, context_free, ctx);
 }
 
 int ripc_close(struct ripc_context *ctx, int timeout_ms)
@@ -841,13 +831,11 @@ static int probe_one(const struct ripc__host *host, const char *kind, const char
 		int (*probe)(const struct ripc__host *, char[256], char[256]),
 		struct ripc_finding *finding)
 {
-	char *why = (char *)finding->detail, *remedy = (char *)finding->remedy;
 	int error;
 
-	why[0] = remedy[0] = 0;
 	finding->kind = kind;
 	finding->name = name;
-	error = probe ? probe(host, why, remedy) : -ENODEV;
+	error = probe ? probe(host, (char *)finding->detail, (char *)finding->remedy) : -ENODEV;
 	finding->usable = error == 0;
 	return error;
 }
@@ -856,16 +844,13 @@ static int probe_backend(struct ripc_context *ctx, const struct ripc__backend *n
 		struct ripc_finding *finding)
 {
 	char *why = (char *)finding->detail, *remedy = (char *)finding->remedy;
-	char missing[256] = "", missing_remedy[256] = "";
-	const struct ripc__backend *ops = ripc__backend_get(ctx, named, missing,
-		missing_remedy);
+	const struct ripc__backend *ops = ripc__backend_get(ctx, named, why, remedy);
 	int error = probe_one(&ctx->peers.host, "backend", named->name,
 		ops ? ops->net.probe : NULL, finding);
 
-	if (!ops) {
-		memcpy(why, missing, sizeof(missing));
-		memcpy(remedy, missing_remedy, sizeof(missing_remedy));
-	} else if (finding->usable && !ripc__backend_is_wanted(ctx, named->name)) {
+	if (!ops)
+		return error;
+	if (finding->usable && !ripc__backend_is_wanted(ctx, named->name)) {
 		finding->usable = 0;
 		snprintf(why, 256, "left out by configuration: \"%s\"", ctx->cfg.backends);
 		snprintf(remedy, 256, "add it to RIPC_BACKENDS, or unset RIPC_BACKENDS");
@@ -889,18 +874,14 @@ static int probe_source(struct ripc_context *ctx, const struct ripc__source *nam
 {
 	char *why = (char *)finding->detail, *remedy = (char *)finding->remedy;
 	bool is_wanted = ripc__source_is_wanted(&ctx->peers.host, named);
-	char missing[256] = "", missing_remedy[256] = "";
 	const struct ripc__source *ops = named;
 	int error;
 
 	if (named->load)
-		ops = named->load(&ctx->peers.host, missing, missing_remedy);
+		ops = named->load(&ctx->peers.host, why, remedy);
 	error = probe_one(&ctx->peers.host, "resolver", named->name,
 		ops && (is_wanted || !named->exact) ? ops->probe : NULL, finding);
-	if (!ops) {
-		memcpy(why, missing, sizeof(missing));
-		memcpy(remedy, missing_remedy, sizeof(missing_remedy));
-	} else if (!is_wanted) {
+	if (ops && !is_wanted) {
 		finding->usable = 0;
 		snprintf(why, 256, named->exact ? "no servers are configured" :
 			"left out by configuration (resolver.sources, store.servers)");
@@ -1023,11 +1004,7 @@ int ripc_join(struct ripc_service *svc, uint64_t group)
 	RIPC__HOLD_CANCEL;
 	int error = svc && wire_is_group(group) ? ripc__enter_in(svc) : -EINVAL;
 
-	if (error)
-		return error;
-	error = ripc__group_join(svc, group);
-	ripc__leave(svc->ctx);
-	return error;
+	return error ? error : ripc__leave_with(svc->ctx, ripc__group_join(svc, group));
 }
 
 int ripc_leave(struct ripc_service *svc, uint64_t group)
@@ -1035,11 +1012,7 @@ int ripc_leave(struct ripc_service *svc, uint64_t group)
 	RIPC__HOLD_CANCEL;
 	int error = svc && wire_is_group(group) ? ripc__enter_in(svc) : -EINVAL;
 
-	if (error)
-		return error;
-	error = ripc__group_leave(svc, group);
-	ripc__leave(svc->ctx);
-	return error;
+	return error ? error : ripc__leave_with(svc->ctx, ripc__group_leave(svc, group));
 }
 
 int ripc_deliveries(const struct ripc_msg *completion, struct ripc_delivery *list, uint32_t max,
@@ -1067,11 +1040,7 @@ int ripc_service_drain(struct ripc_service *svc, int timeout_ms)
 	struct ripc_context *ctx = svc ? svc->ctx : NULL;
 	int error = ctx && timeout_ms >= 0 ? ripc__enter_in(svc) : -EINVAL;
 
-	if (error)
-		return error;
-	error = ripc__service_drain(svc, timeout_ms);
-	ripc__leave(ctx);
-	return error;
+	return error ? error : ripc__leave_with(ctx, ripc__service_drain(svc, timeout_ms));
 }
 
 int ripc_service_close(struct ripc_service *svc)
@@ -1085,8 +1054,7 @@ int ripc_service_close(struct ripc_service *svc)
 	ripc__point(ctx, "in_close");
 	ripc__service_end(svc);
 	ripc__orphans_wait(ctx);
-	ripc__leave(ctx);
-	return 0;
+	return ripc__leave_with(ctx, 0);
 }
 
 uint64_t ripc_service_id(const struct ripc_service *svc)
@@ -1103,16 +1071,9 @@ uint64_t ripc_service_incarnation(const struct ripc_service *svc)
 
 int ripc_poll(struct ripc_context *ctx)
 {
-	int work;
+	int work = ctx ? ripc__enter(ctx) : -EINVAL;
 
-	if (!ctx)
-		return -EINVAL;
-	work = ripc__enter(ctx);
-	if (work)
-		return work;
-	work = ripc__poll(ctx);
-	ripc__leave(ctx);
-	return work;
+	return work ? work : ripc__leave_with(ctx, ripc__poll(ctx));
 }
 
 int64_t ripc_poll_timeout(struct ripc_context *ctx)
@@ -1149,11 +1110,7 @@ int ripc_service_fd(struct ripc_service *svc)
 	RIPC__HOLD_CANCEL;
 	int fd = svc ? ripc__enter_in(svc) : -EINVAL;
 
-	if (fd)
-		return fd;
-	fd = service_fd(svc);
-	ripc__leave(svc->ctx);
-	return fd;
+	return fd ? fd : ripc__leave_with(svc->ctx, service_fd(svc));
 }
 
 int ripc_context_fd(struct ripc_context *ctx)
@@ -1161,9 +1118,5 @@ int ripc_context_fd(struct ripc_context *ctx)
 	RIPC__HOLD_CANCEL;
 	int fd = ctx ? ripc__enter(ctx) : -EINVAL;
 
-	if (fd)
-		return fd;
-	fd = ripc__context_fd(ctx);
-	ripc__leave(ctx);
-	return fd;
+	return fd ? fd : ripc__leave_with(ctx, ripc__context_fd(ctx));
 }

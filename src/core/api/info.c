@@ -234,27 +234,18 @@ static bool looked_up(void *arg)
 	return lookup->status != -EINPROGRESS;
 }
 
-int ripc_resolve(struct ripc_context *ctx, uint64_t id, int timeout_ms)
+/* Queries the owner once. -EINTR, or the status. */
+static int look_up(struct lookup *lookup)
 {
-	RIPC__HOLD_CANCEL;
-	struct lookup lookup = {.ctx = ctx, .id = id};
-	int error;
+	struct ripc_context *ctx = lookup->ctx;
+	int ready;
 
-	if (!ctx || id == 0 || timeout_ms < 0)
-		return -EINVAL;
-	error = ripc__enter(ctx);
-	if (error)
-		return error;
-	error = ripc__thread_start(ctx);
 	/* Answers that came before this call count, also when the cache has one already. */
 	ripc__resolver_step(ctx->resolver, ctx->now_us);
-	ripc__resolver_claimed(ctx->resolver, id);
-	lookup.deadline_us = ripc__deadline(ctx, timeout_ms);
-	if (!error)
-		error = ripc__wait_or_end(ctx, NULL, looked_up, &lookup, lookup.deadline_us);
-	error = error > 0 ? 0 : error < 0 ? error : ripc__resolver_late(ctx->resolver, id);
-	ripc__leave(ctx);
-	return error ? error : lookup.status;
+	ripc__resolver_claimed(ctx->resolver, lookup->id);
+	ready = ripc__wait_or_end(ctx, NULL, looked_up, lookup, lookup->deadline_us);
+	return ready > 0 ? lookup->status :
+		ready ? ready : ripc__resolver_late(ctx->resolver, lookup->id);
 }
 
 static bool never(void *arg)
@@ -263,47 +254,50 @@ static bool never(void *arg)
 	return false;
 }
 
-/* Queries the owner once, and after -ENOENT waits until the next query makes sense. */
-static int await_once(struct lookup *lookup)
+/* Queries the owner until there is one: after -ENOENT again, when the next query makes sense. */
+static int await(struct lookup *lookup)
 {
 	struct ripc_context *ctx = lookup->ctx;
-	uint64_t next_us;
-	int ready;
+	int error = look_up(lookup);
 
-	ripc__resolver_step(ctx->resolver, ctx->now_us);
-	ripc__resolver_claimed(ctx->resolver, lookup->id);
-	ready = ripc__wait_or_end(ctx, NULL, looked_up, lookup, lookup->deadline_us);
-	if (ready <= 0)
-		return ready ? ready : ripc__resolver_late(ctx->resolver, lookup->id);
-	if (lookup->status != -ENOENT)
-		return lookup->status;
-	next_us = ctx->now_us + AWAIT_US;
-	ready = ripc__wait_or_end(ctx, NULL, never, NULL,
-		next_us < lookup->deadline_us ? next_us : lookup->deadline_us);
-	return ready < 0 ? ready : -ENOENT;
+	while (error == -ENOENT) {
+		uint64_t next_us = ctx->now_us + AWAIT_US;
+		int ready = ripc__wait_or_end(ctx, NULL, never, NULL,
+			next_us < lookup->deadline_us ? next_us : lookup->deadline_us);
+
+		if (ready < 0)
+			return ready;
+		if (ctx->now_us >= lookup->deadline_us)
+			break;
+		error = look_up(lookup);
+		if (error == -ETIMEDOUT)
+			return -ENOENT;
+	}
+	return error;
 }
 
-int ripc_await(struct ripc_context *ctx, uint64_t id, int timeout_ms)
+static int find_owner(struct ripc_context *ctx, uint64_t id, int timeout_ms,
+		int (*find)(struct lookup *lookup))
 {
 	RIPC__HOLD_CANCEL;
 	struct lookup lookup = {.ctx = ctx, .id = id};
-	int error, was = 0;
+	int error = ctx && id && timeout_ms >= 0 ? ripc__enter(ctx) : -EINVAL;
 
-	if (!ctx || id == 0 || timeout_ms < 0)
-		return -EINVAL;
-	error = ripc__enter(ctx);
 	if (error)
 		return error;
 	lookup.deadline_us = ripc__deadline(ctx, timeout_ms);
 	error = ripc__thread_start(ctx);
-	if (!error)
-		error = await_once(&lookup);
-	while (error == -ENOENT && ctx->now_us < lookup.deadline_us) {
-		was = error;
-		error = await_once(&lookup);
-	}
-	ripc__leave(ctx);
-	return error == -ETIMEDOUT && was ? was : error;
+	return ripc__leave_with(ctx, error ? error : find(&lookup));
+}
+
+int ripc_resolve(struct ripc_context *ctx, uint64_t id, int timeout_ms)
+{
+	return find_owner(ctx, id, timeout_ms, look_up);
+}
+
+int ripc_await(struct ripc_context *ctx, uint64_t id, int timeout_ms)
+{
+	return find_owner(ctx, id, timeout_ms, await);
 }
 
 static int path_fill(struct partner *partner, struct ripc_path *path)
@@ -348,8 +342,7 @@ int ripc_path_info(struct ripc_service *svc, uint64_t to, struct ripc_path *path
 		error = path_fill(partner, path);
 	else if (error == -EHOSTUNREACH)
 		path_none(svc->ctx, to, path);
-	ripc__leave(svc->ctx);
-	return error;
+	return ripc__leave_with(svc->ctx, error);
 }
 
 #define PINGS_LOST 3u /* in a row: perhaps the partner has another address */
@@ -436,8 +429,7 @@ int ripc_ping(struct ripc_service *svc, uint64_t to, int timeout_ms, uint64_t *r
 	*at = ping.next;
 	if (!error)
 		*rtt_ns = (ping.rtt_us ? ping.rtt_us : 1) * 1000; /* the clock's grain */
-	ripc__leave(ctx);
-	return error;
+	return ripc__leave_with(ctx, error);
 }
 
 int ripc_stats_get(struct ripc_context *ctx, struct ripc_stats *stats)
@@ -468,9 +460,5 @@ int ripc_keys_reload(struct ripc_context *ctx)
 	RIPC__HOLD_CANCEL;
 	int error = ctx ? ripc__enter(ctx) : -EINVAL;
 
-	if (error)
-		return error;
-	error = ctx->seal ? ripc__reread(ctx) : -ENOKEY;
-	ripc__leave(ctx);
-	return error;
+	return error ? error : ripc__leave_with(ctx, ctx->seal ? ripc__reread(ctx) : -ENOKEY);
 }

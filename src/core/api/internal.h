@@ -8,8 +8,6 @@
 
 #include "core/objects.h"
 
-struct ripc_context;
-
 /* ---- list -------------------------------------------------------------------------------- */
 
 /* Listing services. */

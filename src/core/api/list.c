@@ -208,11 +208,7 @@ int ripc_lister_open(struct ripc_context *ctx, struct ripc_lister **lister)
 	RIPC__HOLD_CANCEL;
 	int error = ctx && lister ? ripc__enter(ctx) : -EINVAL;
 
-	if (error)
-		return error;
-	error = lister_make(ctx, lister);
-	ripc__leave(ctx);
-	return error;
+	return error ? error : ripc__leave_with(ctx, lister_make(ctx, lister));
 }
 
 int ripc_lister_next(struct ripc_lister *lister, int timeout_ms, struct ripc_listing *list,
@@ -243,8 +239,7 @@ int ripc_lister_close(struct ripc_lister *lister)
 		error = -EBUSY;
 	else
 		lister_free(lister);
-	ripc__leave(ctx);
-	return error;
+	return ripc__leave_with(ctx, error);
 }
 
 /* ---- with a callback --------------------------------------------------------------------- */
@@ -274,8 +269,7 @@ static int walk_take(struct ripc_context *ctx, int timeout_ms, struct ripc_liste
 		n = walk_begin(ctx, timeout_ms, lister);
 	if (!n)
 		n = take(*lister, (*lister)->until_us, list, WALK_MAX, sizeof(*list));
-	ripc__leave(ctx);
-	return n;
+	return ripc__leave_with(ctx, n);
 }
 
 int ripc_list(struct ripc_context *ctx, int timeout_ms,

@@ -64,8 +64,7 @@ int ripc_receive(struct ripc_service *svc, int timeout_ms, struct ripc_msg **msg
 	error = take(svc, timeout_ms, &message);
 	if (!error)
 		*msg = &message->public;
-	ripc__leave(ctx);
-	return error;
+	return ripc__leave_with(ctx, error);
 }
 
 struct awaited {
@@ -124,8 +123,7 @@ int ripc_receive_end(struct ripc_service *svc, uint64_t cookie, int timeout_ms,
 	error = take_end(&awaited, timeout_ms, &message);
 	if (!error)
 		*msg = &message->public;
-	ripc__leave(ctx);
-	return error;
+	return ripc__leave_with(ctx, error);
 }
 
 /*

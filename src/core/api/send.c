@@ -46,11 +46,8 @@ int ripc_send_short(struct ripc_service *svc, uint64_t to, const struct iovec *i
 	if (!svc || !wire_is_service(to))
 		return group_short(svc, to, items, n_items);
 	error = ripc__enter_in_hastily(svc);
-	if (error)
-		return error;
-	error = ripc__short_send_items(svc, to, items, n_items);
-	ripc__leave(svc->ctx);
-	return error;
+	return error ? error :
+		ripc__leave_with(svc->ctx, ripc__short_send_items(svc, to, items, n_items));
 }
 
 int ripc_send_long(struct ripc_service *svc, uint64_t to, const struct iovec *items,
@@ -114,7 +111,6 @@ static int long_send(struct ripc_service *svc, const struct ripc_send *request,
 {
 	struct ripc_context *ctx = svc->ctx;
 	struct outgoing *outgoing;
-	struct list *lent;
 	uint64_t lends = 0;
 	int error;
 
@@ -123,13 +119,12 @@ static int long_send(struct ripc_service *svc, const struct ripc_send *request,
 	error = request->n_returns ? ripc__lend(svc, request, &lends) : 0;
 	if (error)
 		return error;
-	lent = lends ? svc->lent.prev : NULL;
 	error = ripc__outgoing_start(svc, request, &(struct sending){.lends = lends, .sums = true},
 		&outgoing);
-	if (error && lent)
-		ripc__lent_free(list_entry(lent, struct lent, node));
-	if (error)
+	if (error) {
+		ripc__lend_end(svc, lends);
 		return error;
+	}
 	/* This drops the lock for a while: the service may be closed and freed meanwhile. */
 	if (outgoing->opened)
 		ripc__sum_follows(outgoing);
@@ -261,10 +256,7 @@ static int send_checked(struct ripc_service *svc, struct ripc_send *request, uin
 	if (error)
 		return error;
 	error = address(svc, request);
-	if (!error)
-		error = send_addressed(svc, request, outcome);
-	ripc__leave(ctx);
-	return error;
+	return ripc__leave_with(ctx, error ? error : send_addressed(svc, request, outcome));
 }
 
 int ripc_sendmsg(struct ripc_service *svc, const struct ripc_send *send,
@@ -296,9 +288,7 @@ static bool cancelled_are_idle(void *arg)
 {
 	const struct cancelled *of = arg;
 
-	list_for_each(node, &of->svc->lent) {
-		const struct lent *lent = list_entry(node, struct lent, node);
-
+	list_for_each_entry(lent, &of->svc->lent, const struct lent, node) {
 		if (was_taken_back(lent, of) && (lent->in_use || lent->permit))
 			return false;
 	}
@@ -310,9 +300,7 @@ static bool cancel_lent(struct ripc_service *svc, uint64_t cookie)
 	struct cancelled of = {svc, cookie};
 	bool any = false;
 
-	list_for_each_safe(node, &svc->lent) {
-		struct lent *lent = list_entry(node, struct lent, node);
-
+	list_for_each_entry_safe(lent, &svc->lent, struct lent, node) {
 		if (lent->cookie != cookie)
 			continue;
 		lent->cancelled = any = true;
@@ -322,9 +310,7 @@ static bool cancel_lent(struct ripc_service *svc, uint64_t cookie)
 	if (!any)
 		return false;
 	ripc__wait(svc->ctx, cancelled_are_idle, &of, UINT64_MAX);
-	list_for_each_safe(node, &svc->lent) {
-		struct lent *lent = list_entry(node, struct lent, node);
-
+	list_for_each_entry_safe(lent, &svc->lent, struct lent, node) {
 		if (was_taken_back(lent, &of))
 			ripc__lent_free(lent);
 	}
@@ -333,14 +319,10 @@ static bool cancel_lent(struct ripc_service *svc, uint64_t cookie)
 
 static struct outgoing *outgoing_with(struct ripc_service *svc, uint64_t cookie, bool cancelling)
 {
-	list_for_each(node, &svc->ctx->partners.all) {
-		struct partner *partner = list_entry(node, struct partner, node);
-
+	list_for_each_entry(partner, &svc->ctx->partners.all, struct partner, node) {
 		if (partner->service != svc)
 			continue;
-		list_for_each(out, &partner->longs.outgoing) {
-			struct outgoing *outgoing = list_entry(out, struct outgoing, node);
-
+		list_for_each_entry(outgoing, &partner->longs.outgoing, struct outgoing, node) {
 			if (outgoing->cookie == cookie && !outgoing->call.kind &&
 					(outgoing->state == OUT_CANCELLING) == cancelling)
 				return outgoing;
@@ -368,8 +350,7 @@ int ripc_cancel(struct ripc_service *svc, uint64_t cookie)
 		any = true;
 	}
 	ripc__service_put(svc);
-	ripc__leave(ctx);
-	return any ? 0 : -ENOENT;
+	return ripc__leave_with(ctx, any ? 0 : -ENOENT);
 }
 
 /* ---- call -------------------------------------------------------------------------------- */
@@ -473,10 +454,7 @@ int ripc_call_start(struct ripc_service *svc, const struct ripc_request *call)
 		return error;
 	if (request.flags & RIPC_AWAITED)
 		error = ripc__ends_add(&svc->ends, request.cookie);
-	if (!error)
-		error = call_begin(svc, &request);
-	ripc__leave(ctx);
-	return error;
+	return ripc__leave_with(ctx, error ? error : call_begin(svc, &request));
 }
 
 static int reply(struct ripc_service *svc, const struct ripc_msg *question,
@@ -496,8 +474,7 @@ static int reply(struct ripc_service *svc, const struct ripc_msg *question,
 	error = ripc__reply(svc, question, reply, &outgoing);
 	if (!error && outgoing)
 		ripc__sum_follows(outgoing);
-	ripc__leave(ctx);
-	return error;
+	return ripc__leave_with(ctx, error);
 }
 
 static const struct iovec nothing;
@@ -524,20 +501,12 @@ int ripc_watch(struct ripc_service *svc, uint64_t id, uint64_t cookie)
 {
 	int error = svc && wire_is_service(id) ? ripc__enter_in(svc) : -EINVAL;
 
-	if (error)
-		return error;
-	error = ripc__watch_begin(svc, id, cookie);
-	ripc__leave(svc->ctx);
-	return error;
+	return error ? error : ripc__leave_with(svc->ctx, ripc__watch_begin(svc, id, cookie));
 }
 
 int ripc_unwatch(struct ripc_service *svc, uint64_t id)
 {
 	int error = svc && id ? ripc__enter_in(svc) : -EINVAL;
 
-	if (error)
-		return error;
-	error = ripc__watch_end(svc, id);
-	ripc__leave(svc->ctx);
-	return error;
+	return error ? error : ripc__leave_with(svc->ctx, ripc__watch_end(svc, id));
 }

@@ -24,7 +24,6 @@
 #include "core/partner/packet.h"
 #include "core/partner/partner.h"
 #include "core/receive/incoming.h"
-#include "core/receive/read.h"
 #include "core/resolve/resolver.h"
 #include "core/send/announce.h"
 #include "core/send/outgoing.h"
@@ -122,19 +121,18 @@ static int service_register(struct ripc_service *service)
 	if (error)
 		return error == -EEXIST ? -EADDRINUSE : error;
 	error = ripc__map_put(&ctx->services.by_incarnation, service->incarnation, service);
-	if (error) {
-		ripc__map_remove(&ctx->services.by_id, service->id);
-		return error;
-	}
+	if (error)
+		goto err_remove_id;
 	error = ctx->stats.services ? ripc__partners_index(ctx) : 0;
 	error = error ? error : ripc__timer_admit(ctx);
 	if (error)
-		goto err_remove;
+		goto err_remove_incarnation;
 	list_append(&ctx->services.all, &service->node);
 	ctx->stats.services++;
 	return 0;
-err_remove:
+err_remove_incarnation:
 	ripc__map_remove(&ctx->services.by_incarnation, service->incarnation);
+err_remove_id:
 	ripc__map_remove(&ctx->services.by_id, service->id);
 	return error;
 }
@@ -262,9 +260,7 @@ static void ended_keep(struct ripc_service *service)
 
 	list_append(&ctx->services.ended, &service->node);
 	ctx->services.n_ended++;
-	list_for_each_safe(node, &ctx->services.ended) {
-		struct ripc_service *oldest = list_entry(node, struct ripc_service, node);
-
+	list_for_each_entry_safe(oldest, &ctx->services.ended, struct ripc_service, node) {
 		if (ctx->services.n_ended <= SERVICES_KEPT)
 			return;
 		if (is_in_use(oldest))
@@ -279,9 +275,7 @@ static void ended_keep(struct ripc_service *service)
 static void queue_end(struct ripc_service *service)
 {
 	ripc__ends_close(service);
-	list_for_each(node, &service->queue) {
-		struct message *message = list_entry(node, struct message, node);
-
+	list_for_each_entry(message, &service->queue, struct message, node) {
 		if (message->home == MESSAGE_OUTGOING)
 			ripc__outgoing_untold(message);
 		else if (message->home == MESSAGE_CALL)
@@ -308,9 +302,7 @@ void ripc__service_end(struct ripc_service *service)
 	ripc__watches_end(service);
 	queue_end(service);
 	ripc__acks_flush(ctx);
-	list_for_each_safe(node, &ctx->partners.all) {
-		struct partner *partner = list_entry(node, struct partner, node);
-
+	list_for_each_entry_safe(partner, &ctx->partners.all, struct partner, node) {
 		if (partner->service == service) {
 			ripc__goodbye(partner);
 			ripc__outgoing_lost(partner, -ECANCELED, UINT64_MAX);
@@ -350,9 +342,7 @@ uint32_t ripc__notices_held(const struct ripc_context *ctx)
 {
 	uint32_t n = 0;
 
-	list_for_each(node, &ctx->services.ended) {
-		const struct ripc_service *service = list_entry(node, struct ripc_service, node);
-
+	list_for_each_entry(service, &ctx->services.ended, const struct ripc_service, node) {
 		n += (uint32_t)service->retry.queued + (uint32_t)service->conflict.queued;
 	}
 	return n;
@@ -442,17 +432,9 @@ static int open_all(struct ripc_context *ctx, const uint64_t *ids, size_t n,
 int ripc_service_open(struct ripc_context *ctx, uint64_t id, uint32_t flags,
 		struct ripc_service **svc)
 {
-	RIPC__HOLD_CANCEL;
 	struct ripc_service *service = NULL;
-	int n;
+	int n = svc ? ripc_services_open(ctx, &id, 1, flags, &service) : -EINVAL;
 
-	if (!ctx || !svc || flags || wire_is_group(id))
-		return -EINVAL;
-	n = ripc__enter(ctx);
-	if (n)
-		return n;
-	n = open_all(ctx, &id, 1, &service);
-	ripc__leave(ctx);
 	if (n < 0)
 		return n;
 	*svc = service;
@@ -473,9 +455,5 @@ int ripc_services_open(struct ripc_context *ctx, const uint64_t *ids, size_t n, 
 	}
 	memset(svcs, 0, n * sizeof(struct ripc_service *));
 	n_opened = ripc__enter(ctx);
-	if (n_opened)
-		return n_opened;
-	n_opened = open_all(ctx, ids, n, svcs);
-	ripc__leave(ctx);
-	return n_opened;
+	return n_opened ? n_opened : ripc__leave_with(ctx, open_all(ctx, ids, n, svcs));
 }

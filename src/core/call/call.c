@@ -26,7 +26,6 @@
 #include "call.h"
 #include "core/base/base.h"
 #include "core/memory/pool.h"
-#include "core/message/mapped.h"
 #include "core/message/message.h"
 #include "core/message/returns.h"
 #include "core/objects.h"
@@ -524,21 +523,23 @@ static void ask_failed(struct call *call, int error)
 	end_when_free(call);
 }
 
-/* Sends the same request as a long message, which waits while the partner's peer is opening. */
-static void ask_at_length_again(struct call *call)
+/* The request was sent again, or, with an error, not. */
+static void asked_again(struct call *call, int error)
 {
-	int error = ask_at_length(call, false);
-
 	context_of(call)->stats.calls_repeated++;
 	if (error)
 		ask_failed(call, error);
 }
 
+/* Sends the same request as a long message, which waits while the partner's peer is opening. */
+static void ask_at_length_again(struct call *call)
+{
+	asked_again(call, ask_at_length(call, false));
+}
+
 void ripc__short_refused(struct partner *partner, uint64_t number)
 {
-	list_for_each_safe(node, &partner->service->calls) {
-		struct call *call = list_entry(node, struct call, node);
-
+	list_for_each_entry_safe(call, &partner->service->calls, struct call, node) {
 		if (call->partner != partner || call->state != CALL_ASKED || !call->by_short ||
 				call->short_number != number)
 			continue;
@@ -549,15 +550,6 @@ void ripc__short_refused(struct partner *partner, uint64_t number)
 		else
 			ask_at_length_again(call);
 	}
-}
-
-static void ask_again(struct call *call)
-{
-	int error = ask(call, false);
-
-	context_of(call)->stats.calls_repeated++;
-	if (error)
-		ask_failed(call, error);
 }
 
 /* The short, or its reply, seems to be lost: sends the same request as a long message. */
@@ -659,7 +651,7 @@ static void fire(void *owner, struct ripc__timer *timer)
 	} else if (ctx->now_us >= call->deadline_us) {
 		end(call, call->state == CALL_ASKED ? -ETIMEDOUT : call->status);
 	} else if (call->state == CALL_PAUSED) {
-		ask_again(call);
+		asked_again(call, ask(call, false));
 	} else if (call->state == CALL_ASKED) {
 		watch(call);
 	}
@@ -736,9 +728,7 @@ void ripc__calls_lost(struct partner *partner)
 
 	if (!partner->n_asked)
 		return;
-	list_for_each_safe(node, &service->calls) {
-		struct call *call = list_entry(node, struct call, node);
-
+	list_for_each_entry_safe(call, &service->calls, struct call, node) {
 		if (call->partner == partner)
 			lost(call);
 	}
@@ -817,9 +807,7 @@ bool ripc__calls_cancel(struct ripc_service *service, uint64_t cookie)
 {
 	bool any = false;
 
-	list_for_each_safe(node, &service->calls) {
-		struct call *call = list_entry(node, struct call, node);
-
+	list_for_each_entry_safe(call, &service->calls, struct call, node) {
 		if (call->cookie != cookie)
 			continue;
 		any = true;
@@ -831,9 +819,7 @@ bool ripc__calls_cancel(struct ripc_service *service, uint64_t cookie)
 
 void ripc__calls_end(struct ripc_service *service)
 {
-	list_for_each_safe(node, &service->calls) {
-		struct call *call = list_entry(node, struct call, node);
-
+	list_for_each_entry_safe(call, &service->calls, struct call, node) {
 		forget(call);
 		if (call->answer)
 			ripc__message_free(call->answer);

@@ -14,11 +14,9 @@
 #include "util/slots.h"
 #include "util/timers.h"
 
-struct call;
 struct outgoing;
 struct partner;
 struct ripc_context;
-struct ripc_request;
 struct ripc_service;
 
 #define CALLS_MAX 16384u /* open at once, of one service */

@@ -220,9 +220,7 @@ static void fire(void *owner, struct ripc__timer *timer)
 	struct round round = {.gap_us = gap_us < STEP_US ? gap_us : STEP_US, .due_us = STEP_US};
 
 	round.n_asks = (uint32_t)round.gap_us / ASK_GAP_US;
-	list_for_each(at, &ctx->calls.watching.services) {
-		struct ripc_service *service = list_entry(at, struct ripc_service, watcher);
-
+	list_for_each_entry(service, &ctx->calls.watching.services, struct ripc_service, watcher) {
 		list_for_each(node, &service->watches)
 			step(list_entry(node, struct watch, node), &round);
 	}

@@ -15,6 +15,7 @@
 #include "core/events.h"
 #include "core/group/heard.h"
 #include "core/keys/sealed.h"
+#include "core/message/move.h"
 #include "core/message/returns.h"
 #include "core/net/backend.h"
 #include "core/objects.h"
@@ -27,13 +28,10 @@
 #include "core/partner/roam.h"
 #include "core/peer/peer.h"
 #include "core/receive/incoming.h"
-#include "core/receive/read.h"
-#include "core/receive/short.h"
 #include "core/send/announce.h"
 #include "core/send/opened.h"
 #include "core/send/outgoing.h"
 #include "core/send/short.h"
-#include "core/send/write.h"
 #include "core/wire/wire.h"
 #include "internal.h"
 #include "util/bytes.h"
@@ -744,16 +742,14 @@ void ripc__input_event(struct ripc_context *ctx, struct device *device,
 {
 	switch (event->kind) {
 	case RIPC_EV_READ:
-		ripc__read_ended(ctx, event->cookie, event->status);
+	case RIPC_EV_WRITE:
+		ripc__part_ended(event->cookie, event->status);
 		break;
 	case RIPC_EV_FENCED:
 		if (ripc__is_permit(event->cookie))
 			ripc__permit_fenced(event->cookie);
 		else
 			ripc__opened_fenced(event->cookie);
-		break;
-	case RIPC_EV_WRITE:
-		ripc__write_ended(ctx, event->cookie, event->status);
 		break;
 	case RIPC_EV_PEER:
 		ripc__route_opened(ctx, device, event);

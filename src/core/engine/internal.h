@@ -42,6 +42,14 @@ int ripc__enter_hastily(struct ripc_context *ctx);
 int ripc__enter_in(const struct ripc_service *service);
 int ripc__enter_in_hastily(const struct ripc_service *service);
 void ripc__leave(struct ripc_context *ctx);
+
+/* Leaves the context, in which the result was made. */
+static inline int ripc__leave_with(struct ripc_context *ctx, int result)
+{
+	ripc__leave(ctx);
+	return result;
+}
+
 /*
  * As ripc__enter() and ripc__leave(), for calls that may also be made in a closed context. The
  * caller has a message or buffer of the context, and may free it in between: the context's memory

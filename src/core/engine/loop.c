@@ -12,6 +12,7 @@
 #include "core/keys/dir.h"
 #include "core/keys/sealed.h"
 #include "core/memory/pool.h"
+#include "core/message/move.h"
 #include "core/net/backend.h"
 #include "core/objects.h"
 #include "core/partner/packet.h"
@@ -509,8 +510,8 @@ static bool sum_all(struct outgoing *outgoing, uint64_t *sum)
 
 		for (size_t at = 0; start >= carried && at < item->iov_len; at += part.iov_len) {
 			part.iov_base = (char *)item->iov_base + at;
-			part.iov_len = item->iov_len - at < READ_BYTES ? item->iov_len - at :
-				READ_BYTES;
+			part.iov_len = item->iov_len - at < PART_BYTES ? item->iov_len - at :
+				PART_BYTES;
 			if (!sum_part(outgoing, &part, start + at, sum))
 				return false;
 		}

@@ -23,7 +23,6 @@
 #include <string.h>
 
 #include "core/base/base.h"
-#include "core/message/mapped.h"
 #include "core/message/message.h"
 #include "core/objects.h"
 #include "core/partner/find.h"

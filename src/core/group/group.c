@@ -18,7 +18,7 @@
 
 #include "core/base/base.h"
 #include "core/keys/sealed.h"
-#include "core/message/mapped.h"
+#include "core/message/message.h"
 #include "core/objects.h"
 #include "core/resolve/resolver.h"
 #include "core/send/short.h"

@@ -21,7 +21,7 @@
 #include "core/partner/packet.h"
 #include "core/partner/partner.h"
 #include "core/peer/peer.h"
-#include "core/receive/short.h"
+#include "core/receive/incoming.h"
 #include "core/wire/wire.h"
 #include "heard.h"
 #include "stream.h"

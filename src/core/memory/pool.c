@@ -277,11 +277,6 @@ static bool foreign_contains(const struct ripc__foreign *foreign, const void *bu
 	return offset < piece->len && len <= piece->len - offset;
 }
 
-static void foreign_free(struct ripc__foreign *foreign)
-{
-	free(foreign->pieces);
-}
-
 /* ---- pool -------------------------------------------------------------------------------- */
 
 #define REFS_MAX   (FREE - 1)
@@ -404,9 +399,7 @@ static struct slab *idle_big(struct ripc__pool *pool, size_t len, uint64_t from)
 {
 	struct slab *best = NULL;
 
-	list_for_each(node, &pool->idle) {
-		struct slab *slab = list_entry(node, struct slab, idle_node);
-
+	list_for_each_entry(slab, &pool->idle, struct slab, idle_node) {
 		if (!is_big(slab) || slab->len < len || slab->len - len > len / 4)
 			continue;
 		if (is_shown_to(slab, from, len))
@@ -790,9 +783,7 @@ size_t ripc__pool_room(struct ripc__pool *pool, const void *buf)
 
 static bool meets_slab(const struct ripc__pool *pool, const void *buf, size_t len)
 {
-	list_for_each(node, &pool->all) {
-		const struct slab *slab = list_entry(node, struct slab, all_node);
-
+	list_for_each_entry(slab, &pool->all, const struct slab, all_node) {
 		if (foreign_overlap(buf, len, slab->base, slab->len))
 			return true;
 	}
@@ -872,7 +863,7 @@ void ripc__pool_close(struct ripc__pool *pool)
 		slab_destroy(list_entry(list_pop(&pool->all), struct slab, all_node));
 	ripc__map_free(&pool->chunks);
 	pthread_mutex_destroy(&pool->mutex);
-	foreign_free(&pool->foreign);
+	free(pool->foreign.pieces);
 	free(pool);
 }
 

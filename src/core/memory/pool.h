@@ -12,7 +12,6 @@
 #include <stdint.h>
 
 struct ripc__pool;
-struct ripc__shared;
 
 /* ---- shared ------------------------------------------------------------------------------ */
 

@@ -51,9 +51,7 @@ static struct chunk *chunk_find(struct secret_memory *memory, size_t block_len)
 {
 	if (!memory->chunks.next)
 		list_init(&memory->chunks);
-	list_for_each(node, &memory->chunks) {
-		struct chunk *chunk = list_entry(node, struct chunk, node);
-
+	list_for_each_entry(chunk, &memory->chunks, struct chunk, node) {
 		if (chunk->block_len == block_len)
 			return chunk;
 	}

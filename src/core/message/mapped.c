@@ -19,7 +19,6 @@
 #include "core/partner/partner.h"
 #include "core/peer/peer.h"
 #include "core/wire/wire.h"
-#include "mapped.h"
 #include "message.h"
 #include "util/list.h"
 
@@ -40,9 +39,7 @@ struct mapped {
 
 static struct mapped *find(struct ripc_context *ctx, const void *buf)
 {
-	list_for_each(node, &ctx->messages.mapped) {
-		struct mapped *mapped = list_entry(node, struct mapped, node);
-
+	list_for_each_entry(mapped, &ctx->messages.mapped, struct mapped, node) {
 		if ((uintptr_t)buf - (uintptr_t)mapped->base < mapped->len)
 			return mapped;
 	}
@@ -156,9 +153,7 @@ int ripc__buffers_ref(struct ripc_context *ctx, const struct iovec *items, uint3
 
 void ripc__mapped_close(struct ripc_context *ctx)
 {
-	list_for_each(node, &ctx->messages.mapped) {
-		struct mapped *mapped = list_entry(node, struct mapped, node);
-
+	list_for_each_entry(mapped, &ctx->messages.mapped, struct mapped, node) {
 		while (mapped->n_holds)
 			hold_drop(ctx, mapped);
 	}

@@ -19,7 +19,6 @@
 #include "core/send/order.h"
 #include "core/send/outgoing.h"
 #include "core/wire/wire.h"
-#include "mapped.h"
 #include "message.h"
 #include "queue.h"
 #include "util/list.h"
@@ -132,9 +131,11 @@ void ripc__message_is_call(struct message *message, const struct wire_packet *pa
 {
 	struct ripc_msg *public = &message->public;
 
+	public->reply = packet->lends;
+	if (!packet->call.kind)
+		return;
 	if (packet->call.kind == WIRE_CALL_ASKS) {
 		public->kind = RIPC_REQUEST;
-		public->reply = packet->lends;
 		public->flags = packet->call.value ? RIPC_IDEMPOTENT : 0;
 		public->flags |= packet->h.type == WIRE_SHORT ? RIPC_ASKED_SHORTLY : 0;
 	} else if (packet->call.kind == WIRE_CALL_GROUP) {
@@ -296,9 +297,7 @@ static void service_noticed(struct message *builtin)
 	builtin->queued = false;
 	if (!builtin->again)
 		return;
-	list_for_each(node, &builtin->ctx->services.all) {
-		struct ripc_service *service = list_entry(node, struct ripc_service, node);
-
+	list_for_each_entry(service, &builtin->ctx->services.all, struct ripc_service, node) {
 		if (builtin == &service->retry || builtin == &service->conflict)
 			ripc__service_notice(service, builtin, builtin->public.status);
 	}
@@ -471,9 +470,7 @@ void ripc__end_report(struct ripc_service *service, struct message *message, boo
 
 struct message *ripc__ends_find(const struct ends *ends, uint64_t cookie)
 {
-	list_for_each(node, &ends->arrived) {
-		struct message *message = list_entry(node, struct message, node);
-
+	list_for_each_entry(message, &ends->arrived, struct message, node) {
 		if (message->public.cookie == cookie)
 			return message;
 	}

@@ -21,9 +21,7 @@
 
 static struct window *window_for(struct list *windows, size_t len)
 {
-	list_for_each(node, windows) {
-		struct window *window = list_entry(node, struct window, node);
-
+	list_for_each_entry(window, windows, struct window, node) {
 		if (window->mem.iov_len >= len && !window->cancelled)
 			return window;
 	}

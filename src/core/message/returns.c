@@ -23,7 +23,6 @@
 #include "core/peer/devices.h"
 #include "core/peer/peer.h"
 #include "core/receive/incoming.h"
-#include "core/receive/short.h"
 #include "core/send/outgoing.h"
 #include "core/wire/wire.h"
 #include "message.h"
@@ -97,6 +96,14 @@ void ripc__lent_free(struct lent *lent)
 	returns_abandon(lent);
 	list_remove(&lent->node);
 	free(lent);
+}
+
+void ripc__lend_end(struct ripc_service *service, uint64_t id)
+{
+	struct lent *lent = id ? ripc__lent_by_id(service, id) : NULL;
+
+	if (lent)
+		ripc__lent_free(lent);
 }
 
 /* ---- returns ----------------------------------------------------------------------------- */
@@ -175,9 +182,9 @@ void ripc__returns_close(struct lent *lent, struct outgoing *question, struct li
 
 void ripc__permits_leave(struct partner *partner)
 {
-	list_for_each_safe(node, &partner->service->ctx->messages.permits) {
-		struct permit *permit = list_entry(node, struct permit, node);
+	struct ripc_context *ctx = partner->service->ctx;
 
+	list_for_each_entry_safe(permit, &ctx->messages.permits, struct permit, node) {
 		if (permit->partner != partner || withdraw(permit, false))
 			continue;
 		permit->partner = NULL;
@@ -187,8 +194,7 @@ void ripc__permits_leave(struct partner *partner)
 
 void ripc__permits_orphan(struct ripc_service *service)
 {
-	list_for_each(node, &service->lent) {
-		struct lent *lent = list_entry(node, struct lent, node);
+	list_for_each_entry(lent, &service->lent, struct lent, node) {
 		struct permit *permit = lent->permit;
 
 		returns_abandon(lent);
@@ -209,17 +215,22 @@ void ripc__permits_free(struct ripc_context *ctx)
 
 /* ---- opening ----------------------------------------------------------------------------- */
 
+/* The number of return buffers up to the last one that is large enough to be offered. */
+static uint32_t n_offered(const struct lent *lent)
+{
+	uint32_t n = lent->n < WIRE_RETURNS_MAX ? lent->n : WIRE_RETURNS_MAX;
+
+	while (n && lent->buffers[n - 1].mem.iov_len < OPENED_LEAST)
+		n--;
+	return n;
+}
+
 /* May this partner write into the return buffers, and is one of them large enough? */
 static bool may_open(const struct partner *partner, const struct lent *lent)
 {
 	const struct device *device = ripc__peer_device(partner->service->ctx, partner->peer);
-	bool any = false;
 
-	for (uint32_t i = 0; i < lent->n; i++) {
-		if (lent->buffers[i].mem.iov_len >= OPENED_LEAST)
-			any |= i < WIRE_RETURNS_MAX;
-	}
-	return any && device->attr.caps & RIPC_CAP_WRITE && partner->token_out &&
+	return n_offered(lent) && device->attr.caps & RIPC_CAP_WRITE && partner->token_out &&
 		partner->current && partner->resolved && !lent->in_use && !lent->cancelled &&
 		lent->opened_for != partner->incarnation;
 }
@@ -232,7 +243,7 @@ static bool open_buffers(struct permit *permit)
 	struct ripc__key key;
 
 	lent->opened = 0;
-	for (uint32_t i = 0; i < lent->n && i < WIRE_RETURNS_MAX; i++) {
+	for (uint32_t i = 0; i < n_offered(lent); i++) {
 		const struct iovec *mem = &lent->buffers[i].mem;
 
 		if (mem->iov_len < OPENED_LEAST || device->ops->mem.open(device->port,
@@ -266,25 +277,13 @@ static void permit_open(struct partner *partner, struct lent *lent)
 		permit_free(permit);
 }
 
-/* The length of the extension that offers the return buffers. */
-static uint32_t offer_len(const struct lent *lent)
-{
-	uint32_t n = 0;
-
-	for (uint32_t i = 0; i < lent->n && i < WIRE_RETURNS_MAX; i++) {
-		if (lent->buffers[i].mem.iov_len >= OPENED_LEAST)
-			n = i + 1;
-	}
-	return WIRE_RETURNS_LEN(n);
-}
-
 void ripc__returns_offer(struct partner *partner, uint64_t lends, uint32_t room,
 		struct wire_packet *packet)
 {
 	struct device *device = ripc__peer_device(partner->service->ctx, partner->peer);
 	struct lent *lent = lends ? ripc__lent_by_id(partner->service, lends) : NULL;
 
-	if (!lent || offer_len(lent) > room)
+	if (!lent || WIRE_RETURNS_LEN(n_offered(lent)) > room)
 		return;
 	if (!lent->permit && may_open(partner, lent))
 		permit_open(partner, lent);
@@ -330,14 +329,6 @@ bool ripc__answer_may_land(struct partner *partner, const struct wire_packet *pa
 }
 
 /* A reply was parked until its return buffers were closed; now it is input again. */
-static void parked_input(struct partner *partner, const struct wire_packet *packet)
-{
-	if (packet->h.type == WIRE_SHORT)
-		ripc__short_input(partner, packet);
-	else
-		ripc__incoming_announce(partner, packet);
-}
-
 static void come_again(struct partner *partner, const struct parked *parked)
 {
 	struct ripc_context *ctx = partner->service->ctx;
@@ -350,7 +341,10 @@ static void come_again(struct partner *partner, const struct parked *parked)
 	if (packet.h.type == WIRE_ANNOUNCE)
 		packet.announce.keys = parked->device == ripc__peer_device(ctx, partner->peer) ?
 			parked->keys : 0;
-	parked_input(partner, &packet);
+	if (packet.h.type == WIRE_SHORT)
+		ripc__short_input(partner, &packet);
+	else
+		ripc__incoming_announce(partner, &packet);
 }
 
 void ripc__permit_fenced(uint64_t cookie)
@@ -511,11 +505,9 @@ struct offer *ripc__offer_take(struct partner *partner, uint64_t id)
 {
 	struct ripc_context *ctx = partner->service->ctx;
 
-	list_for_each(node, &ctx->messages.offers) {
-		const struct offer *offer = list_entry(node, struct offer, node);
-
+	list_for_each_entry(offer, &ctx->messages.offers, struct offer, node) {
 		if (offer->id == id && offer->partner == partner)
-			return unlink_offer(ctx, node);
+			return unlink_offer(ctx, &offer->node);
 	}
 	return NULL;
 }

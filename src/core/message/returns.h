@@ -13,14 +13,10 @@
 
 struct device;
 struct lent;
-struct message;
 struct outgoing;
 struct partner;
-struct permit;
 struct ripc_context;
-struct ripc_send;
 struct ripc_service;
-struct wire_packet;
 
 /* A reply that came while its return buffers were still being closed. */
 struct parked {
@@ -107,6 +103,8 @@ struct lent *ripc__lent_by_id(struct ripc_service *service, uint64_t id);
  */
 struct lent *ripc__lent_for(const struct partner *partner, const struct wire_packet *packet);
 void ripc__lent_free(struct lent *lent);
+/* Takes back the loan of this ID, if there is one. */
+void ripc__lend_end(struct ripc_service *service, uint64_t id);
 /* Can these return buffers be lent? */
 bool ripc__returns_are_sane(const struct ripc_buffer *returns, uint32_t n);
 /*

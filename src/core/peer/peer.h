@@ -112,12 +112,6 @@ static inline bool ripc__peer_is_sounded(const struct peer *peer)
 /* Notes that the peer is queried now. */
 void ripc__peer_sounded(const struct ripc_context *ctx, struct peer *peer);
 
-/* The peer as the remote end of a read or write. */
-static inline struct remote ripc__peer_remote(const struct peer *peer)
-{
-	return (struct remote){peer->host->key, peer->key};
-}
-
 /* ---- path -------------------------------------------------------------------------------- */
 
 /*

@@ -132,7 +132,7 @@ static void piece_insert(struct incoming *incoming, struct wire_range range, uin
 	}
 	memmove(next + 1, next, (incoming->n_pieces - at) * sizeof(*next));
 	*next = (struct piece){.start = range.start, .end = range.end, .crc = crc,
-		.seen_us = incoming->partner->service->ctx->now_us, .seen_at = incoming->arrivals};
+		.seen_us = context_of(incoming)->now_us, .seen_at = incoming->arrivals};
 	if (at < incoming->n_pieces) { /* the range is in a gap that may have been asked for */
 		next->asked_us = next[1].asked_us;
 		next->asked_limit = next[1].asked_limit;
@@ -287,11 +287,6 @@ static const struct peer *peer_of(const struct incoming *incoming)
 	return incoming->partner->peer;
 }
 
-static uint64_t now_of(const struct incoming *incoming)
-{
-	return incoming->partner->service->ctx->now_us;
-}
-
 /*
  * Is the gap before this piece more than reordering? Three later datagrams show that, or a
  * quarter of a round trip. On a path that has proved to reorder, only time does, and more of it.
@@ -299,7 +294,7 @@ static uint64_t now_of(const struct incoming *incoming)
 static bool is_ripe(const struct incoming *incoming, const struct piece *piece)
 {
 	const struct peer *peer = peer_of(incoming);
-	uint64_t age_us = now_of(incoming) - piece->seen_us;
+	uint64_t age_us = context_of(incoming)->now_us - piece->seen_us;
 
 	if (peer->reorder == 0 && incoming->arrivals - piece->seen_at >= REORDER_DATAGRAMS)
 		return true;
@@ -314,26 +309,26 @@ static bool is_under_way(const struct incoming *incoming, const struct piece *pi
 
 	if (!piece->asked_us || (!peer->reorder && incoming->high >= beyond))
 		return false;
-	return now_of(incoming) - piece->asked_us <
-		ripc__peer_patience(incoming->partner->service->ctx, peer);
+	return context_of(incoming)->now_us - piece->asked_us <
+		ripc__peer_patience(context_of(incoming), peer);
 }
 
 bool ripc__holes_may_be_due(const struct incoming *incoming)
 {
 	return incoming->n_pieces && (!incoming->asked_us ||
 		incoming->fresh >= WIRE_HOLES_MAX / 2 ||
-		now_of(incoming) - incoming->asked_us > peer_of(incoming)->srtt_us / 4);
+		context_of(incoming)->now_us - incoming->asked_us > peer_of(incoming)->srtt_us / 4);
 }
 
 static void asked(struct incoming *incoming, struct piece *piece)
 {
-	piece->asked_us = now_of(incoming);
+	piece->asked_us = context_of(incoming)->now_us;
 	piece->asked_limit = incoming->limit;
 }
 
 static void asked_some(struct incoming *incoming)
 {
-	incoming->asked_us = incoming->resent_us = now_of(incoming);
+	incoming->asked_us = incoming->resent_us = context_of(incoming)->now_us;
 	incoming->fresh = 0;
 }
 

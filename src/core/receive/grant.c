@@ -29,7 +29,7 @@
 
 static void pull_send(struct incoming *incoming, struct wire_packet *packet)
 {
-	struct ripc_context *ctx = incoming->partner->service->ctx;
+	struct ripc_context *ctx = context_of(incoming);
 
 	packet->h.number = incoming->number;
 	packet->pull.have = incoming->have;
@@ -58,7 +58,7 @@ void ripc__pull_due(struct incoming *incoming)
 	uint64_t lost = ripc__holes_due(incoming, &packet.pull);
 
 	if (lost)
-		ripc__peer_cut(incoming->partner->service->ctx, incoming->partner->peer, lost);
+		ripc__peer_cut(context_of(incoming), incoming->partner->peer, lost);
 	if (ripc__grant(incoming) || lost)
 		pull_send(incoming, &packet);
 }
@@ -68,11 +68,6 @@ void ripc__pull_due(struct incoming *incoming)
 #define GRANT_LOOK 64u /* waiting messages that are compared for the next turn */
 #define PACE_US    1000u
 #define QUANTUM    (4 * 65536u) /* credit is granted in pieces of a few offload batches */
-
-static struct ripc_context *context_of(const struct incoming *incoming)
-{
-	return incoming->partner->service->ctx;
-}
 
 /* Counts bytes as on their way, or no longer. */
 static void account(struct incoming *incoming, int64_t bytes)
@@ -205,9 +200,7 @@ static struct incoming *next_to_grant(struct ripc_context *ctx)
 	bool is_first = ++ctx->receives.picks % 4 == 0;
 	uint32_t n = 0;
 
-	list_for_each(node, &ctx->receives.ungranted) {
-		struct incoming *incoming = list_entry(node, struct incoming, granted);
-
+	list_for_each_entry(incoming, &ctx->receives.ungranted, struct incoming, granted) {
 		if (!is_eligible(incoming))
 			continue;
 		if (!best || incoming->total - incoming->got < best->total - best->got)

@@ -6,8 +6,8 @@
 #include "core/base/base.h"
 #include "core/call/call.h"
 #include "core/memory/pool.h"
-#include "core/message/mapped.h"
 #include "core/message/message.h"
+#include "core/message/move.h"
 #include "core/message/places.h"
 #include "core/message/queue.h"
 #include "core/message/returns.h"
@@ -22,22 +22,14 @@
 #include "core/wire/wire.h"
 #include "incoming.h"
 #include "internal.h"
-#include "read.h"
 #include "util/list.h"
 #include "util/probe.h"
 #include "util/timers.h"
 
-static struct ripc_context *context_of(const struct incoming *incoming)
-{
-	return incoming->partner->service->ctx;
-}
-
 /* NULL: no message of that number is being received. */
 static struct incoming *incoming_find(struct partner *partner, uint64_t number)
 {
-	list_for_each(node, &partner->incoming) {
-		struct incoming *incoming = list_entry(node, struct incoming, node);
-
+	list_for_each_entry(incoming, &partner->incoming, struct incoming, node) {
 		if (incoming->number == number)
 			return incoming;
 	}
@@ -92,9 +84,7 @@ void ripc__incoming_refuse(struct incoming *incoming, int status, bool tell)
 /* Is a reply of the partner to the call of this ID being received? */
 static bool incoming_replies(const struct partner *partner, uint64_t id)
 {
-	list_for_each(node, &partner->incoming) {
-		const struct incoming *incoming = list_entry(node, struct incoming, node);
-
+	list_for_each_entry(incoming, &partner->incoming, const struct incoming, node) {
 		if (incoming->share == SHARE_REPLIES && incoming->message->public.reply == id)
 			return true;
 	}
@@ -105,12 +95,8 @@ void ripc__incoming_stop(struct ripc_context *ctx, const struct lent *lent)
 {
 	if (!lent->in_use)
 		return;
-	list_for_each(node, &ctx->partners.all) {
-		struct partner *partner = list_entry(node, struct partner, node);
-
-		list_for_each(in, &partner->incoming) {
-			struct incoming *incoming = list_entry(in, struct incoming, node);
-
+	list_for_each_entry(partner, &ctx->partners.all, struct partner, node) {
+		list_for_each_entry(incoming, &partner->incoming, struct incoming, node) {
 			if (incoming->lent != lent)
 				continue;
 			ripc__incoming_refuse(incoming, -ECANCELED, true);
@@ -143,9 +129,7 @@ static struct incoming *incoming_alloc(struct partner *partner,
 		ripc__places_find(partner, packet, incoming->lent);
 	if (!incoming->message)
 		goto err_dismiss;
-	incoming->message->public.reply = packet->lends;
-	if (packet->call.kind)
-		ripc__message_is_call(incoming->message, packet);
+	ripc__message_is_call(incoming->message, packet);
 	if (incoming->lent)
 		incoming->lent->in_use = true;
 	incoming->partner = partner;
@@ -234,8 +218,6 @@ static void deliver(struct partner *partner, const struct wire_packet *announce,
 	struct ripc_stats *stats = &partner->service->ctx->stats;
 
 	if (announce)
-		message->public.reply = announce->lends;
-	if (announce && announce->call.kind)
 		ripc__message_is_call(message, announce);
 	if (!message->public.kind)
 		message->public.kind = RIPC_LONG;
@@ -276,18 +258,20 @@ static void delivered(struct partner *partner, uint64_t number, uint64_t total)
 static void incoming_let_go(struct incoming *incoming)
 {
 	ripc__grant_end(incoming);
-	ripc__incoming_schedule(incoming->partner->service->ctx);
+	ripc__incoming_schedule(context_of(incoming));
+}
+
+static void timer_set(struct incoming *incoming, uint64_t at_us)
+{
+	ripc__timer_set(&context_of(incoming)->loop.timers, &incoming->timer, at_us);
 }
 
 /* The whole message is here, but not the message that must be delivered before it. */
 static void wait_for_turn(struct incoming *incoming)
 {
-	struct ripc_context *ctx = incoming->partner->service->ctx;
-
 	incoming->complete = true;
 	incoming_let_go(incoming);
-	ripc__timer_set(&ctx->loop.timers, &incoming->timer,
-		incoming->heard_us + ripc__silence_us(ctx));
+	timer_set(incoming, incoming->heard_us + ripc__silence_us(context_of(incoming)));
 }
 
 static bool is_intact(const struct incoming *incoming)
@@ -299,7 +283,7 @@ static bool is_intact(const struct incoming *incoming)
 static void incoming_finish(struct incoming *incoming)
 {
 	struct partner *partner = incoming->partner;
-	struct ripc_context *ctx = incoming->partner->service->ctx;
+	struct ripc_context *ctx = context_of(incoming);
 	struct message *message = incoming->message;
 	uint64_t number = incoming->number, total = incoming->total;
 
@@ -531,10 +515,25 @@ static void announced_new(struct partner *partner, const struct wire_packet *pac
 	}
 }
 
+/* Was the message delivered or refused? Then its sender is answered again. */
+static bool is_settled(struct partner *partner, const struct longs *longs, uint64_t number)
+{
+	uint64_t ahead = number - longs->in_oldest;
+
+	if (longs->in_delivered >> ahead & 1) {
+		ripc__ack_queue(partner, number, 0);
+		ripc__acks_flush(partner->service->ctx);
+		return true;
+	}
+	if (longs->in_refused >> ahead & 1)
+		ripc__ack_queue(partner, number, ripc__number_refusal(partner, number));
+	return longs->in_refused >> ahead & 1;
+}
+
 /* The sender wants a final answer, and will send no more. */
 static void incoming_cancel(struct partner *partner, const struct wire_packet *packet)
 {
-	uint64_t number = packet->h.number, ahead;
+	uint64_t number = packet->h.number;
 	struct incoming *incoming;
 	struct longs *longs;
 
@@ -545,15 +544,10 @@ static void incoming_cancel(struct partner *partner, const struct wire_packet *p
 		return;
 	ripc__numbers_advance(partner, longs, packet->announce.oldest);
 	incoming = incoming_find(partner, number); /* the message may just have been forgotten */
-	ahead = number - longs->in_oldest;
-	if (number < longs->in_oldest || ahead >= LONGS_MAX)
+	if (number < longs->in_oldest || number - longs->in_oldest >= LONGS_MAX ||
+			is_settled(partner, longs, number))
 		return;
-	if (longs->in_delivered >> ahead & 1) {
-		ripc__ack_queue(partner, number, 0);
-		ripc__acks_flush(partner->service->ctx);
-	} else if (longs->in_refused >> ahead & 1) {
-		ripc__ack_queue(partner, number, ripc__number_refusal(partner, number));
-	} else if (incoming) {
+	if (incoming) {
 		ripc__incoming_refuse(incoming, -ECANCELED, true);
 	} else {
 		/* Never announced here: the message must not be accepted when it arrives late. */
@@ -588,20 +582,15 @@ static uint64_t arrival_deadline(const struct incoming *incoming)
 static void fire_reading(struct incoming *incoming)
 {
 	struct ripc_context *ctx = context_of(incoming);
-	uint64_t wait_us = incoming->reading->n_busy ? incoming->wait_us : READ_AGAIN_US;
+	uint64_t wait_us = incoming->reading->mover.n_busy ? incoming->wait_us : READ_AGAIN_US;
 
 	if (ripc__reading_is_stuck(incoming->reading)) {
 		ctx->stats.reads_failed++;
 		ripc__reading_fail(incoming->reading);
 		return;
 	}
-	ripc__timer_set(&ctx->loop.timers, &incoming->timer, ctx->now_us + wait_us);
-	ripc__reads_post(ctx);
-}
-
-static void timer_set(struct incoming *incoming, uint64_t at_us)
-{
-	ripc__timer_set(&context_of(incoming)->loop.timers, &incoming->timer, at_us);
+	timer_set(incoming, ctx->now_us + wait_us);
+	ripc__moves_post(&ctx->receives.reads);
 }
 
 /* A reply that no call waits for any more is refused. True: the message is gone. */
@@ -822,7 +811,7 @@ static bool has_memory(struct incoming *incoming, const struct wire_packet *pack
 	return false;
 }
 
-static void was_read(struct incoming *incoming)
+void ripc__incoming_was_read(struct incoming *incoming)
 {
 	incoming->got = incoming->total;
 	incoming->sum = incoming->crc;
@@ -830,7 +819,7 @@ static void was_read(struct incoming *incoming)
 	incoming_finish(incoming);
 }
 
-static void cannot_be_read(struct incoming *incoming)
+void ripc__incoming_unreadable(struct incoming *incoming)
 {
 	incoming->unreadable = true;
 	incoming->heard_us = incoming->arrived_us = context_of(incoming)->now_us;
@@ -846,21 +835,13 @@ static void cannot_be_read(struct incoming *incoming)
 		ripc__incoming_pull(incoming, incoming->limit);
 }
 
-static void reading_ended(struct incoming *incoming, bool right)
-{
-	if (right)
-		was_read(incoming);
-	else
-		cannot_be_read(incoming);
-}
-
 /*
  * The sender has learnt who we are only after it had announced the message, and now opens it for
  * us.
  */
 static bool read_instead(struct incoming *incoming, const struct wire_packet *packet)
 {
-	if (incoming->got > UNASKED_BYTES || !ripc__reading_start(incoming, packet, reading_ended))
+	if (incoming->got > UNASKED_BYTES || !ripc__reading_start(incoming, packet))
 		return false;
 	if (!incoming->reading)
 		return true; /* the first read failed at once: pulled as before */
@@ -887,7 +868,7 @@ static bool accept_announced(struct partner *partner, const struct wire_packet *
 	timer_set(incoming, !wire_has_keys(packet->announce.keys) ? arrival_deadline(incoming) :
 		context_of(incoming)->now_us + READ_AGAIN_US);
 	if (wire_has_keys(packet->announce.keys) &&
-			ripc__reading_start(incoming, packet, reading_ended))
+			ripc__reading_start(incoming, packet))
 		return true;
 	if (take(incoming, packet, 0) > 0)
 		settle(incoming);
@@ -1047,12 +1028,8 @@ void ripc__incoming_announce(struct partner *partner, const struct wire_packet *
 		service->ctx->stats.drop_duplicate++;
 	} else if (ahead >= LONGS_MAX) {
 		service->ctx->stats.drop_malformed++;
-	} else if (longs->in_delivered >> ahead & 1) {
-		service->ctx->stats.drop_duplicate++;
-		ripc__ack_queue(partner, number, 0);
-		ripc__acks_flush(service->ctx);
-	} else if (longs->in_refused >> ahead & 1) {
-		ripc__ack_queue(partner, number, ripc__number_refusal(partner, number));
+	} else if (is_settled(partner, longs, number)) {
+		service->ctx->stats.drop_duplicate += longs->in_delivered >> ahead & 1;
 	} else if ((incoming = incoming_find(partner, number))) {
 		if (!is_repeated(incoming, packet)) {
 			service->ctx->stats.drop_malformed++;

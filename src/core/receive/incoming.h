@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Long messages that are received. */
+/* Messages that are received. */
 #ifndef RIPC_INCOMING_H
 #define RIPC_INCOMING_H
 
@@ -7,19 +7,18 @@
 #include <stdint.h>
 
 #include "core/message/message.h"
+#include "core/message/move.h"
 #include "core/partner/packet.h"
 #include "core/peer/devices.h"
 #include "core/wire/wire.h"
 #include "util/list.h"
 #include "util/timers.h"
 
-struct incoming;
 struct lent;
-struct message;
+struct numbers;
 struct partner;
-struct reading;
 struct ripc_context;
-struct wire_packet;
+struct ripc_service;
 
 /* A range of an incoming message that arrived before the bytes in front of it. */
 struct piece {
@@ -69,6 +68,20 @@ struct incoming {
 	struct piece *pieces;
 };
 
+/*
+ * The reading of a long message from its sender's memory. If the message is given up meanwhile,
+ * its places (mover.places) live here until the last read has ended.
+ */
+struct reading {
+	struct mover mover;        /* given up: mover.node is in receives.lingering */
+	struct incoming *incoming; /* NULL: given up */
+	struct ripc_service *service; /* given up: the owner of the places; NULL: closed as well */
+	struct lent *lent;         /* given up: return buffers in use; or NULL */
+	uint32_t told;             /* the sender's sum of all blocks, where sums are compared */
+	bool is_told;              /* the sender's sum is here, or is not needed */
+	bool failed;
+};
+
 /* Ends the message undelivered and remembers the refusal; tell: the sender is notified. */
 void ripc__incoming_refuse(struct incoming *incoming, int status, bool tell);
 /*
@@ -77,6 +90,10 @@ void ripc__incoming_refuse(struct incoming *incoming, int status, bool tell);
  */
 void ripc__incoming_stop(struct ripc_context *ctx, const struct lent *lent);
 void ripc__incoming_forget(struct incoming *incoming);
+/* The service is closed: places that reads still write to belong to it no more. */
+void ripc__readings_orphan(struct ripc_service *service);
+/* The devices are closed. */
+void ripc__readings_free(struct ripc_context *ctx);
 
 /* Bytes of memory that an announced message takes if it arrived whole. */
 static inline uint64_t ripc__whole_bytes(const struct wire_packet *packet)
@@ -110,12 +127,21 @@ void ripc__incoming_data(struct partner *partner, const struct wire_packet *pack
 /* A look at a port ends: its bytes count for credit and window, and more bytes are requested. */
 void ripc__arrivals_settle(struct ripc_context *ctx);
 
-/* ---- announced --------------------------------------------------------------------------- */
+/* ---- short ------------------------------------------------------------------------------- */
 
-/* Announcements that are new. */
+/* Short messages that arrive. */
 
-/* ---- deliver ----------------------------------------------------------------------------- */
-
-/* Delivering long messages. */
+/* A short message came from this partner: it is queued, parked, or dropped and counted. */
+void ripc__short_input(struct partner *partner, const struct wire_packet *packet);
+/* As ripc__short_input(), where the packet's number is one of these. */
+void ripc__short_numbered(struct partner *partner, const struct wire_packet *packet,
+		struct numbers *numbers);
+/*
+ * A short message of this partner, verified, is refused: no copy of it is accepted later. False:
+ * it has been accepted or refused before, or is too old to tell.
+ */
+bool ripc__short_spend(struct partner *partner, const struct wire_packet *packet);
+/* As ripc__short_input(), for a plain packet (wire/wire.h) that came by the partner's route. */
+void ripc__short_plain(struct partner *partner, const struct wire_packet *packet);
 
 #endif

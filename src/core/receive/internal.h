@@ -8,11 +8,14 @@
 
 #include "core/partner/partner.h"
 #include "core/wire/wire.h"
+#include "incoming.h"
 #include "util/list.h"
 
-struct incoming;
-struct ripc_context;
-struct wire_pull;
+
+static inline struct ripc_context *context_of(const struct incoming *incoming)
+{
+	return incoming->partner->service->ctx;
+}
 
 /* ---- collect ----------------------------------------------------------------------------- */
 
@@ -137,6 +140,32 @@ static inline void ripc__numbers_advance(struct partner *partner, struct longs *
 	longs->in_refused = ahead < 64 ? longs->in_refused >> ahead : 0;
 	longs->in_oldest = oldest;
 }
+
+/* ---- read -------------------------------------------------------------------------------- */
+
+/* Long messages that are read by the network. */
+
+/*
+ * Begins to read an announced message, which may end at once. False: the message must be pulled.
+ */
+bool ripc__reading_start(struct incoming *incoming, const struct wire_packet *announce);
+/*
+ * The message was announced again. True: the announcement brought the missing checksum, and the
+ * reading may have ended.
+ */
+bool ripc__reading_told(struct reading *reading, const struct wire_packet *announce);
+/* Asks for no more bytes, and pulls the message when the last read has ended. */
+void ripc__reading_fail(struct reading *reading);
+/* Has the device taken none of this reading's reads for long? */
+bool ripc__reading_is_stuck(const struct reading *reading);
+/*
+ * The incoming message is given up. True: the message and its return buffers are released later,
+ * when the reads in progress have ended.
+ */
+bool ripc__reading_leave(struct reading *reading);
+/* The reading has ended: all of the message was read and is intact, or it cannot be read. */
+void ripc__incoming_was_read(struct incoming *incoming);
+void ripc__incoming_unreadable(struct incoming *incoming);
 
 /* ---- pull -------------------------------------------------------------------------------- */
 

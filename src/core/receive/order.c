@@ -35,9 +35,7 @@
 static struct incoming *given_up(const struct partner *partner,
 		const struct wire_packet *announce)
 {
-	list_for_each(node, &partner->incoming) {
-		struct incoming *incoming = list_entry(node, struct incoming, node);
-
+	list_for_each_entry(incoming, &partner->incoming, struct incoming, node) {
 		if (incoming->ordered && incoming->number < announce->h.number &&
 				incoming->number > announce->previous)
 			return incoming;
@@ -50,9 +48,7 @@ static bool is_given_up(const struct partner *partner, const struct wire_packet 
 {
 	if (announce->h.number < partner->in_passed)
 		return true;
-	list_for_each(node, &partner->incoming) {
-		const struct incoming *incoming = list_entry(node, struct incoming, node);
-
+	list_for_each_entry(incoming, &partner->incoming, const struct incoming, node) {
 		if (incoming->ordered && incoming->number > announce->h.number &&
 				incoming->previous < announce->h.number)
 			return true;
@@ -90,9 +86,7 @@ bool ripc__order_yield(struct partner *partner, const struct wire_packet *announ
 
 	if (!(announce->h.flags & WIRE_F_ORDERED) || !partner->ordering)
 		return false;
-	list_for_each(node, &partner->incoming) {
-		struct incoming *incoming = list_entry(node, struct incoming, node);
-
+	list_for_each_entry(incoming, &partner->incoming, struct incoming, node) {
 		if (incoming->number > announce->h.number && (!last ||
 				incoming->number > last->number) &&
 				!ripc__order_may_pass(partner, incoming->previous))
@@ -108,9 +102,7 @@ static struct incoming *waiting_for(const struct partner *partner, uint64_t numb
 {
 	if (!partner->ordering)
 		return NULL;
-	list_for_each(node, &partner->incoming) {
-		struct incoming *incoming = list_entry(node, struct incoming, node);
-
+	list_for_each_entry(incoming, &partner->incoming, struct incoming, node) {
 		if (incoming->previous == number)
 			return incoming;
 	}
@@ -171,9 +163,7 @@ int ripc__number_refusal(struct partner *partner, uint64_t number)
 
 void ripc__incoming_outdated(struct partner *partner, const struct longs *longs, uint64_t oldest)
 {
-	list_for_each_safe(node, &partner->incoming) {
-		struct incoming *incoming = list_entry(node, struct incoming, node);
-
+	list_for_each_entry_safe(incoming, &partner->incoming, struct incoming, node) {
 		if (ripc__longs_of(partner, incoming->number) != longs)
 			continue;
 		if (incoming->number < oldest || order_is_broken(incoming, oldest))

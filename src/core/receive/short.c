@@ -11,7 +11,7 @@
 #include "core/partner/partner.h"
 #include "core/partner/rights.h"
 #include "core/wire/wire.h"
-#include "short.h"
+#include "incoming.h"
 #include "util/hash/crc32c.h"
 #include "util/probe.h"
 
@@ -89,9 +89,7 @@ static void deliver(struct partner *partner, const struct wire_packet *packet,
 	if (lent)
 		message = into_returns(message, lent);
 	sign(partner, message, packet->payload_len);
-	message->public.reply = packet->lends;
-	if (packet->call.kind)
-		ripc__message_is_call(message, packet);
+	ripc__message_is_call(message, packet);
 	if (message->public.kind == RIPC_REPLY)
 		ripc__answer_came(partner, message);
 	else

@@ -16,7 +16,6 @@
 #include "outgoing.h"
 #include "util/list.h"
 #include "util/probe.h"
-#include "write.h"
 
 uint64_t ripc__oldest_sent(const struct longs *longs)
 {

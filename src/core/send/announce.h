@@ -14,7 +14,6 @@
 struct longs;
 struct outgoing;
 struct partner;
-struct ripc_context;
 
 #define BATCH_MAX       CORKED_MAX /* announcements that are sent in one go */
 #define BATCH_ITEMS     4u   /* items of a message in a batch, at most; others go alone */

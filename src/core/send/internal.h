@@ -10,7 +10,6 @@
 
 struct iovec;
 struct outgoing;
-struct wire_pull;
 
 /* ---- pump -------------------------------------------------------------------------------- */
 
@@ -39,5 +38,26 @@ void ripc__busy_update(struct outgoing *outgoing);
 
 /* Notes which of the requested bytes the pump must send again. */
 void ripc__resend(struct outgoing *outgoing, const struct wire_pull *pull);
+
+/* ---- write ------------------------------------------------------------------------------- */
+
+/* Replies that are written into the return buffers of the asker. */
+
+/* The reply has no use for the return buffers that its request offered. Stops the writing. */
+void ripc__offer_free(struct outgoing *outgoing);
+/* Did the request offer return buffers, by the device that the route to the partner uses now? */
+bool ripc__offer_is_here(const struct outgoing *outgoing);
+/*
+ * Begins to write a reply. When the writing has ended, well or not, and perhaps at once, the reply
+ * is announced. False: the reply must be announced now.
+ */
+bool ripc__writing_start(struct outgoing *outgoing);
+/*
+ * Has the device taken none of the reply's writes for long, because writes of other replies do
+ * not end? Then the reply is announced instead; its partner does not count as gone.
+ */
+bool ripc__writing_give_up(struct outgoing *outgoing);
+/* Is no write of the reply under way, because the device took none? */
+bool ripc__writing_is_idle(const struct outgoing *outgoing);
 
 #endif

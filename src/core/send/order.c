@@ -17,32 +17,18 @@
 #include "util/list.h"
 #include "util/timers.h"
 
-static struct outgoing *ordered_at(const struct list *node)
-{
-	struct outgoing *outgoing = list_entry(node, struct outgoing, node);
-
-	return outgoing->flags & RIPC_ORDERED ? outgoing : NULL;
-}
-
 /* The nearest ordered message ahead of this one, or behind it, in its partner's list; or NULL. */
-static struct outgoing *ahead_of(const struct outgoing *outgoing)
+static struct outgoing *nearest(const struct outgoing *outgoing, bool ahead)
 {
-	const struct list *end = &ripc__row_of(outgoing)->outgoing;
-	struct outgoing *found = NULL;
+	const struct list *end = &ripc__row_of(outgoing)->outgoing, *at = &outgoing->node;
 
-	for (struct list *at = outgoing->node.prev; at != end && !found; at = at->prev)
-		found = ordered_at(at);
-	return found;
-}
+	while ((at = ahead ? at->prev : at->next) != end) {
+		struct outgoing *found = list_entry(at, struct outgoing, node);
 
-static struct outgoing *behind(const struct outgoing *outgoing)
-{
-	const struct list *end = &ripc__row_of(outgoing)->outgoing;
-	struct outgoing *found = NULL;
-
-	for (struct list *at = outgoing->node.next; at != end && !found; at = at->next)
-		found = ordered_at(at);
-	return found;
+		if (found->flags & RIPC_ORDERED)
+			return found;
+	}
+	return NULL;
 }
 
 void ripc__order_begin(struct outgoing *outgoing)
@@ -63,7 +49,7 @@ bool ripc__order_is_late(const struct outgoing *outgoing, const struct partner *
 
 void ripc__order_number(struct outgoing *outgoing)
 {
-	const struct outgoing *ahead = ahead_of(outgoing);
+	const struct outgoing *ahead = nearest(outgoing, true);
 
 	outgoing->previous = ahead ? ahead->number : 0;
 }
@@ -103,7 +89,7 @@ static void cut(struct outgoing *outgoing, enum order_cut why)
 
 void ripc__order_ends(struct outgoing *outgoing, enum ripc_outcome outcome)
 {
-	struct outgoing *next = behind(outgoing);
+	struct outgoing *next = nearest(outgoing, false);
 
 	if (outcome == RIPC_DELIVERED) {
 		ripc__order_told(outgoing); /* the message was cut, and had arrived nevertheless */
@@ -112,13 +98,13 @@ void ripc__order_ends(struct outgoing *outgoing, enum ripc_outcome outcome)
 		return;
 	}
 	gap_begins(outgoing);
-	for (; next; next = behind(next))
+	for (; next; next = nearest(next, false))
 		cut(next, outcome == RIPC_UNKNOWN ? CUT_ASK : CUT_CERTAIN);
 }
 
 void ripc__order_moves(struct outgoing *outgoing)
 {
-	struct outgoing *next = behind(outgoing);
+	struct outgoing *next = nearest(outgoing, false);
 
 	/* previous stays: at the former partner the next one is never delivered. */
 	if (next && next->cut == CUT_NOT)
@@ -127,12 +113,13 @@ void ripc__order_moves(struct outgoing *outgoing)
 
 bool ripc__order_stays(const struct outgoing *outgoing)
 {
-	return outgoing->flags & RIPC_ORDERED && ahead_of(outgoing);
+	return outgoing->flags & RIPC_ORDERED && nearest(outgoing, true);
 }
 
 bool ripc__order_is_alone(const struct outgoing *outgoing)
 {
-	return !(outgoing->flags & RIPC_ORDERED) || !(ahead_of(outgoing) || behind(outgoing));
+	return !(outgoing->flags & RIPC_ORDERED) ||
+		!(nearest(outgoing, true) || nearest(outgoing, false));
 }
 
 bool ripc__order_has_gap(const struct ripc_service *service, const struct partner *partner,
@@ -142,9 +129,7 @@ bool ripc__order_has_gap(const struct ripc_service *service, const struct partne
 		if (list_entry(node, struct outgoing, node)->gap)
 			return true;
 	}
-	list_for_each(node, &service->ctx->sends.ended) {
-		const struct outgoing *outgoing = list_entry(node, struct outgoing, node);
-
+	list_for_each_entry(outgoing, &service->ctx->sends.ended, const struct outgoing, node) {
 		if (outgoing->gap && outgoing->service == service && outgoing->to == to)
 			return true;
 	}

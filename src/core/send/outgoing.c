@@ -18,8 +18,8 @@
 #include "core/call/call.h"
 #include "core/group/fanout.h"
 #include "core/memory/pool.h"
-#include "core/message/mapped.h"
 #include "core/message/message.h"
+#include "core/message/move.h"
 #include "core/message/queue.h"
 #include "core/message/returns.h"
 #include "core/objects.h"
@@ -40,7 +40,6 @@
 #include "util/list.h"
 #include "util/probe.h"
 #include "util/timers.h"
-#include "write.h"
 
 /* ---- ended ------------------------------------------------------------------------------- */
 
@@ -123,14 +122,6 @@ static void refuse_answer(struct outgoing *outgoing)
 		return;
 	ripc__returns_close(lent, outgoing, &outgoing->fencing);
 	lent->cancelled = true;
-}
-
-static void take_back_lent(struct outgoing *outgoing)
-{
-	struct lent *lent = lent_of(outgoing);
-
-	if (lent)
-		ripc__lent_free(lent);
 }
 
 /* Has the COMPLETION no service any more that the application could receive it from? */
@@ -219,8 +210,8 @@ static void conclude(struct outgoing *outgoing)
 	outgoing->state = OUT_ENDED;
 	context_of(outgoing)->loop.changed = true;
 	count_outcome(outgoing);
-	if (outgoing->outcome == RIPC_NOT_DELIVERED)
-		take_back_lent(outgoing);
+	if (outgoing->outcome == RIPC_NOT_DELIVERED && outgoing->service)
+		ripc__lend_end(outgoing->service, outgoing->lends);
 }
 
 static uint16_t *count_of(const struct outgoing *outgoing)
@@ -258,9 +249,7 @@ static void come_home(struct outgoing *outgoing)
 
 void ripc__ended_let_go(struct ripc_context *ctx)
 {
-	list_for_each(node, &ctx->sends.ended) {
-		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
-
+	list_for_each_entry(outgoing, &ctx->sends.ended, struct outgoing, node) {
 		if (!list_empty(&outgoing->fencing) && is_ours(outgoing))
 			drop_given(outgoing);
 	}
@@ -305,8 +294,6 @@ static void outgoing_end(struct outgoing *outgoing, enum ripc_outcome outcome, i
 		outcome = RIPC_UNKNOWN;
 	if (outgoing->flags & RIPC_ORDERED)
 		ripc__order_ends(outgoing, outcome);
-	if (outgoing->writing)
-		ripc__writing_leave(outgoing);
 	if (outgoing->offer)
 		ripc__offer_free(outgoing);
 	if (outgoing->opened && outcome == RIPC_NOT_DELIVERED)
@@ -339,21 +326,12 @@ void ripc__fence_lift(struct fence *fence)
 
 void ripc__outgoing_orphan(struct ripc_service *service)
 {
-	list_for_each(node, &service->ctx->sends.ended) {
-		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
-
+	list_for_each_entry(outgoing, &service->ctx->sends.ended, struct outgoing, node) {
 		if (outgoing->service != service || list_empty(&outgoing->fencing))
 			continue;
 		outgoing->service = NULL;
 		service->ctx->sends.n_orphans += !outgoing->held;
 	}
-}
-
-/* The message has ended, but the partner can still read its memory when its call must return. */
-static void outgoing_unknown(struct outgoing *outgoing)
-{
-	decide(outgoing, RIPC_UNKNOWN, -ECONNRESET);
-	conclude(outgoing);
 }
 
 /* ---- moving ------------------------------------------------------------------------------ */
@@ -421,9 +399,7 @@ static bool is_free_to_go(const struct outgoing *outgoing, bool undelivered)
 /* Messages that have not begun are sent to the next owner of the ID at once. */
 static void move_waiting(struct partner *partner)
 {
-	list_for_each_safe(node, &partner->longs.outgoing) {
-		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
-
+	list_for_each_entry_safe(outgoing, &partner->longs.outgoing, struct outgoing, node) {
 		if (outgoing->cut == CUT_FOLLOW)
 			follow(outgoing);
 		else if (is_free_to_go(outgoing, outgoing->state == OUT_WAITING))
@@ -476,9 +452,7 @@ static void outgoing_move(struct partner *partner)
 /* A reply is for the incarnation that has asked, and for no other. */
 static void replies_lost(struct longs *replies, int status, uint64_t gone_us)
 {
-	list_for_each_safe(node, &replies->outgoing) {
-		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
-
+	list_for_each_entry_safe(outgoing, &replies->outgoing, struct outgoing, node) {
 		outgoing_end(outgoing, is_undelivered(outgoing, gone_us) ?
 			RIPC_NOT_DELIVERED : RIPC_UNKNOWN, status);
 	}
@@ -523,18 +497,6 @@ static void held_move(struct partner *partner)
 	ripc__held_drop(partner, true);
 }
 
-/* Messages for the incarnation that the partner has claimed to be are for no other. */
-static void refuse_waiting(struct longs *longs)
-{
-	list_for_each_safe(node, &longs->outgoing) {
-		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
-
-		if (outgoing->state == OUT_WAITING && outgoing->to_incarnation &&
-				!outgoing->direct)
-			outgoing_end(outgoing, RIPC_NOT_DELIVERED, -ENOENT);
-	}
-}
-
 void ripc__sends_pass_by(struct partner *partner)
 {
 	if (partner->held && !partner->resolved)
@@ -542,8 +504,14 @@ void ripc__sends_pass_by(struct partner *partner)
 	outgoing_move(partner);
 	if (partner->resolved)
 		return;
-	for_each_row(longs, partner)
-		refuse_waiting(longs);
+	/* Messages for the incarnation that the partner has claimed to be are for no other. */
+	for_each_row(longs, partner) {
+		list_for_each_entry_safe(outgoing, &longs->outgoing, struct outgoing, node) {
+			if (outgoing->state == OUT_WAITING && outgoing->to_incarnation &&
+					!outgoing->direct)
+				outgoing_end(outgoing, RIPC_NOT_DELIVERED, -ENOENT);
+		}
+	}
 }
 
 static void move_to(struct outgoing *outgoing, struct partner *to)
@@ -619,9 +587,7 @@ static struct outgoing *find(struct partner *partner, uint64_t number)
 
 	if (!longs)
 		return NULL;
-	list_for_each(node, &longs->outgoing) {
-		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
-
+	list_for_each_entry(outgoing, &longs->outgoing, struct outgoing, node) {
 		if (outgoing->number == number && number != 0)
 			return outgoing;
 	}
@@ -633,8 +599,6 @@ static void outgoing_begin(struct outgoing *outgoing, struct partner *partner)
 {
 	if (outgoing->opened)
 		ripc__opened_close(outgoing);
-	if (outgoing->writing)
-		ripc__writing_leave(outgoing);
 	if (outgoing->offer)
 		ripc__offer_free(outgoing);
 	outgoing_link(outgoing, partner);
@@ -754,8 +718,10 @@ void ripc__outgoing_expire(struct outgoing *outgoing)
 	struct partner *partner = outgoing->partner;
 	struct ripc_context *ctx = context_of(outgoing);
 
+	/* The message has ended, but the partner can still read its memory. */
 	if (outgoing->state == OUT_FENCING) {
-		outgoing_unknown(outgoing);
+		decide(outgoing, RIPC_UNKNOWN, -ECONNRESET);
+		conclude(outgoing);
 		return;
 	}
 	/*
@@ -892,7 +858,7 @@ static void outgoing_fire(void *owner, struct ripc__timer *timer)
 			ctx->peers.n_devices > 1)
 		ripc__route_failed(ctx, partner->peer, -ETIMEDOUT);
 	if (outgoing->writing) {
-		ripc__writes_post(ctx);
+		ripc__moves_post(&ctx->sends.writes);
 		if (outgoing->writing)
 			writing_wait(outgoing);
 		return;
@@ -926,7 +892,7 @@ static void number(struct outgoing *outgoing, struct announcements *batch)
 	outgoing->state = OUT_ACTIVE;
 	outgoing->heard_us = context_of(outgoing)->now_us;
 	wait_reset(outgoing);
-	if (outgoing->offer && ripc__writing_start(outgoing, ripc__outgoing_tell)) {
+	if (outgoing->offer && ripc__writing_start(outgoing)) {
 		if (outgoing->writing)
 			writing_wait(outgoing);
 		return;
@@ -1093,8 +1059,7 @@ static void also_delivered(struct partner *partner, const struct wire_ack *ack)
 
 	if (!longs)
 		return;
-	list_for_each_safe(node, &longs->outgoing) {
-		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
+	list_for_each_entry_safe(outgoing, &longs->outgoing, struct outgoing, node) {
 		uint64_t behind = ack->number - outgoing->number;
 
 		if (is_told(outgoing) && behind >= 1 && behind <= 64 &&
@@ -1166,8 +1131,7 @@ packet_handler *const ripc__send_handlers[WIRE_TYPE_END] = {
  */
 static void again(struct longs *longs, bool forgotten, bool repeat)
 {
-	list_for_each_safe(node, &longs->outgoing) {
-		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
+	list_for_each_entry_safe(outgoing, &longs->outgoing, struct outgoing, node) {
 		uint64_t age_us = context_of(outgoing)->now_us - outgoing->started_us;
 
 		if (outgoing->state == OUT_WAITING || !outgoing->announced)
@@ -1188,20 +1152,14 @@ void ripc__outgoing_again(struct partner *partner, bool forgotten, bool repeat)
 		again(longs, forgotten, repeat);
 }
 
-static void hasten(struct longs *longs)
-{
-	list_for_each(node, &longs->outgoing) {
-		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
-
-		if (outgoing->state != OUT_WAITING && outgoing->announced)
-			ripc__outgoing_tell(outgoing);
-	}
-}
-
 void ripc__outgoing_hasten(struct partner *partner)
 {
-	for_each_row(longs, partner)
-		hasten(longs);
+	for_each_row(longs, partner) {
+		list_for_each_entry(outgoing, &longs->outgoing, struct outgoing, node) {
+			if (outgoing->state != OUT_WAITING && outgoing->announced)
+				ripc__outgoing_tell(outgoing);
+		}
+	}
 }
 
 /* ---- start ------------------------------------------------------------------------------- */

@@ -17,15 +17,10 @@
 
 struct call;
 struct delivery;
-struct fence;
-struct message;
 struct offer;
 struct opened;
-struct outgoing;
-struct partner;
 struct ripc__member;
 struct ripc_context;
-struct ripc_send;
 struct ripc_service;
 struct writing;
 

@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "core/base/base.h"
-#include "core/message/mapped.h"
 #include "core/message/message.h"
 #include "core/message/returns.h"
 #include "core/net/backend.h"
@@ -480,13 +479,12 @@ static int send_any(struct ripc_service *service, const struct ripc_send *reques
 		error = send_early(partner, request, (uint32_t)total, lends,
 			&(struct wire_call){0});
 	if (error) {
-		if (lends)
-			ripc__lent_free(list_entry(service->lent.prev, struct lent, node));
+		ripc__lend_end(service, lends);
 		return error;
 	}
 	count_sent(ctx, total);
-	for (uint32_t i = 0; request->flags & RIPC_GIVE && i < request->n_items; i++)
-		ripc__buffer_free(ctx, request->items[i].iov_base);
+	if (request->flags & RIPC_GIVE)
+		ripc__buffers_free(ctx, request->items, request->n_items);
 	return 0;
 }
 
