@@ -152,19 +152,11 @@ static bool is_answer(const struct wire_packet *packet)
 		packet->h.type == WIRE_ABORT;
 }
 
-/* Did the packet come from the address that the route to the partner leads to? */
-static bool is_from_route(struct device *device, const struct partner *partner,
-		const struct ripc__event *event)
-{
-	return ripc__peer_device(partner->service->ctx, partner->peer) == device &&
-		device->ops->route.matches(device->port, partner->peer->route, event->from);
-}
-
 /* May the packet's token be a lucky guess? (partner/partners.h) */
 static bool is_guessed(struct ripc_context *ctx, struct device *device,
 		const struct partner *partner, const struct ripc__event *event)
 {
-	return !is_from_route(device, partner, event) &&
+	return !ripc__peer_is_at(ctx, partner->peer, device, event->from) &&
 		ripc__guess_is_tried(ctx, device, event->from);
 }
 
@@ -313,7 +305,7 @@ static void input_answer(struct ripc_context *ctx, struct device *device,
 
 	if (partner && ctx->seal && !ripc__sealed_same(partner->peer->route, event->from))
 		partner = NULL;
-	from_route = partner && is_from_route(device, partner, event);
+	from_route = partner && ripc__peer_is_at(ctx, partner->peer, device, event->from);
 	if (partner && packet->h.type != WIRE_ABORT && !from_route &&
 			!ripc__follow_denied(partner, packet))
 		partner = NULL;
@@ -337,7 +329,7 @@ static void challenge(struct partner *partner, struct device *device,
 	struct wire_packet hello = {0};
 
 	ctx->stats.drop_token++;
-	if (!is_from_route(device, partner, event) &&
+	if (!ripc__peer_is_at(ctx, partner->peer, device, event->from) &&
 			ripc__partner_reroute(partner, device, event->from))
 		return;
 	ripc__partner_challenge(partner);
@@ -466,7 +458,8 @@ static void input_echo(struct partner *partner, struct device *device,
 	struct ripc_context *ctx = partner->service->ctx;
 	struct wire_packet answer = {.value = packet->value, .stamp = packet->stamp};
 	/* A partner that has only claimed its ID gets the reply, wherever the packet came from. */
-	bool by_route = is_from_route(device, partner, event) || !partner->resolved;
+	bool by_route = !partner->resolved ||
+		ripc__peer_is_at(ctx, partner->peer, device, event->from);
 
 	if (!by_route) {
 		ripc__partner_header_bare(partner, &answer, WIRE_ECHO_REPLY);
@@ -662,8 +655,8 @@ static RIPC__RARE bool late_echo(struct ripc_context *ctx, struct device *device
 {
 	struct wire_packet reply = {.value = packet->value};
 
-	if (packet->h.type != WIRE_ECHO || packet->stamp != 0 ||
-			!(partner->resolved || is_from_route(device, partner, event)) ||
+	if (packet->h.type != WIRE_ECHO || packet->stamp != 0 || (!partner->resolved &&
+			!ripc__peer_is_at(ctx, partner->peer, device, event->from)) ||
 			ripc__guess_is_tried(ctx, device, event->from) || !verified(ctx, packet))
 		return false;
 	ripc__partner_header_bare(partner, &reply, WIRE_ECHO_REPLY);
@@ -705,7 +698,7 @@ void ripc__input(struct ripc_context *ctx, struct device *device, const struct r
 	partner = ripc__partner_by_token(ctx, &packet.h);
 	/* The usual case: a partner that lives and has given our token back, by its route. */
 	if (packet.plain && partner && partner->known && !partner->dead && !partner->denied &&
-			is_from_route(device, partner, event)) {
+			ripc__peer_is_at(ctx, partner->peer, device, event->from)) {
 		partner->heard = (uint32_t)(ctx->now_us >> 10);
 		ripc__partner_touch(partner);
 		ripc__short_plain(partner, &packet);
@@ -723,7 +716,7 @@ void ripc__input(struct ripc_context *ctx, struct device *device, const struct r
 		partner = token_returned(ctx, device, partner, &packet, event);
 	if (!partner)
 		return;
-	from_route = is_from_route(device, partner, event);
+	from_route = ripc__peer_is_at(ctx, partner->peer, device, event->from);
 	if (partner->dead || (!from_route && ripc__guess_is_tried(ctx, device, event->from))) {
 		ctx->stats.drop_token++;
 		return;
@@ -776,8 +769,7 @@ static bool is_about(struct ripc_context *ctx, struct device *device,
 {
 	if (!event->status && ripc__sealed_same(peer->route, event->from))
 		return true;
-	return ripc__peer_device(ctx, peer) == device &&
-		device->ops->route.matches(device->port, peer->route, event->from);
+	return ripc__peer_is_at(ctx, peer, device, event->from);
 }
 
 /* Are requests or long messages in progress that the partner may have accepted? */

@@ -383,13 +383,11 @@ static bool is_authentic(const struct heard *heard, const struct device *device,
 		const struct wire_packet *packet, const struct ripc__event *event)
 {
 	const struct partner *partner = heard->partner;
-	struct ripc_context *ctx = partner->service->ctx;
 
 	return heard->token && heard->token == packet->h.token && heard->group == packet->h.dst &&
 		partner->incarnation == packet->h.src && !partner->dead &&
 		heard->given == partner->token_in &&
-		ripc__peer_device(ctx, partner->peer) == device &&
-		device->ops->route.matches(device->port, partner->peer->route, event->from);
+		ripc__peer_is_at(partner->service->ctx, partner->peer, device, event->from);
 }
 
 static void take(struct heard *heard, const struct wire_packet *packet)

@@ -58,23 +58,18 @@ struct askers {
 
 /* ---- identification ---------------------------------------------------------------------- */
 
-static bool leads_to(const struct partner *partner, const struct device *device,
-		const struct ripc__addr *addr)
-{
-	return ripc__peer_device(partner->service->ctx, partner->peer) == device &&
-		device->ops->route.matches(device->port, partner->peer->route, addr);
-}
-
 bool ripc__claim_lives_there(const struct partner *partner, const struct ripc__answer *answer)
 {
-	const struct device *device = ripc__peer_device(partner->service->ctx, partner->peer);
+	struct ripc_context *ctx = partner->service->ctx;
+	const struct device *device = ripc__peer_device(ctx, partner->peer);
 	const struct wire_record *record = &answer->record;
 	struct ripc__addr addr;
 
 	for (uint32_t i = 0; i < record->n_addrs; i++) {
 		if (record->addrs[i].backend == device->ops->id && device->ops->route.choose(
 				device->port, record->addrs[i].blob, record->addrs[i].len,
-				answer->host, &addr) == 0 && leads_to(partner, device, &addr))
+				answer->host, &addr) == 0 &&
+				ripc__peer_is_at(ctx, partner->peer, device, &addr))
 			return true;
 	}
 	return false;
@@ -128,7 +123,7 @@ enum claim ripc__claim_find(struct ripc_service *service, struct device *device,
 	bool is_taken = false, is_late = false;
 
 	for (; (partner = ripc__pair_at(ctx, service->incarnation, packet->h.src, n)); n++) {
-		bool is_here = leads_to(partner, device, from);
+		bool is_here = ripc__peer_is_at(ctx, partner->peer, device, from);
 
 		n_host += partner->peer->host->key == host;
 		if (!says(partner, packet->hello.service, packet->hello.context)) {

@@ -237,11 +237,11 @@ static struct partner *addressee(struct ripc_context *ctx, const uint8_t *quote,
 		sent.token);
 }
 
-static bool is_at(struct ripc_context *ctx, struct peer *peer, const struct device *device,
+/* Is the route open, too? */
+static bool is_at(struct ripc_context *ctx, const struct peer *peer, const struct device *device,
 		const struct ripc__addr *from)
 {
-	return !peer->opening && ripc__peer_device(ctx, peer) == device &&
-		device->ops->route.matches(device->port, peer->route, from);
+	return !peer->opening && ripc__peer_is_at(ctx, peer, device, from);
 }
 
 static struct peer *peer_at(struct ripc_context *ctx, const struct device *device,

@@ -346,8 +346,7 @@ static bool follow_echoed(struct partner *partner, uint64_t nonce, struct device
 
 	if (!peer->follow || peer->follow->nonce != nonce)
 		return false;
-	if (ripc__peer_device(ctx, peer) == device &&
-			device->ops->route.matches(device->port, peer->route, from)) {
+	if (ripc__peer_is_at(ctx, peer, device, from)) {
 		follow_end(ctx, peer);
 		return false;
 	}
@@ -585,13 +584,6 @@ static void route_taken(struct ripc_context *ctx, const struct peer *peer)
 	ctx->partners.walking = false;
 }
 
-static bool leads_there(struct ripc_context *ctx, struct peer *peer, const struct device *device,
-		const struct ripc__event *event)
-{
-	return ripc__peer_device(ctx, peer) == device &&
-		device->ops->route.matches(device->port, peer->route, event->from);
-}
-
 /* Messages that could not be sent are sent now. */
 static void routes_go_on(struct ripc_context *ctx, const struct device *device,
 		const struct ripc__event *event)
@@ -601,7 +593,7 @@ static void routes_go_on(struct ripc_context *ctx, const struct device *device,
 		struct partner *partner = list_entry(node, struct partner, node);
 
 		if (partner->peer && !partner->dead &&
-				leads_there(ctx, partner->peer, device, event))
+				ripc__peer_is_at(ctx, partner->peer, device, event->from))
 			go_on(partner);
 	}
 	ctx->partners.walking = false;
@@ -625,7 +617,7 @@ void ripc__route_opened(struct ripc_context *ctx, struct device *device,
 	while (event->from && (peer = ripc__map_next(&ctx->peers.all, &at))) {
 		bool was_opening = peer->opening;
 
-		if (!leads_there(ctx, peer, device, event))
+		if (!ripc__peer_is_at(ctx, peer, device, event->from))
 			continue;
 		peer->opening = false;
 		if (was_opening && event->status && is_of_network(ctx, event->status))

@@ -98,15 +98,6 @@ static uint64_t peer_key(struct ripc_context *ctx, uint64_t context, const struc
 	return ripc__siphash(ctx->self.secret, &bound, sizeof(bound));
 }
 
-static bool leads_to(struct ripc_context *ctx, struct peer *peer, uint8_t device_index,
-		const struct ripc__addr *addr)
-{
-	struct device *device = ripc__peer_device(ctx, peer);
-
-	return peer->device == device_index &&
-		device->ops->route.matches(device->port, peer->route, addr);
-}
-
 /* The error to report: a network has more codes than mean anything to a caller. */
 static int unreachable(int error)
 {
@@ -159,7 +150,7 @@ int ripc__peer_get(struct ripc_context *ctx, uint8_t device_index, uint64_t cont
 	struct peer *peer = ripc__map_get(&ctx->peers.all, key);
 	int error;
 
-	if (peer && !leads_to(ctx, peer, device_index, addr)) {
+	if (peer && !ripc__peer_is_at(ctx, peer, &ctx->peers.devices[device_index], addr)) {
 		key = peer_key(ctx, context, addr, true);
 		peer = ripc__map_get(&ctx->peers.all, key);
 	}

@@ -141,9 +141,17 @@ static inline uint32_t ripc__datagram_base(const struct ripc_context *ctx)
 	return ctx->seal ? DATAGRAM_BASE - SEALED_BYTES : DATAGRAM_BASE;
 }
 
-static inline struct device *ripc__peer_device(struct ripc_context *ctx, struct peer *peer)
+static inline struct device *ripc__peer_device(struct ripc_context *ctx, const struct peer *peer)
 {
 	return &ctx->peers.devices[peer->device];
+}
+
+/* Does the peer's route lead over this device to the address? */
+static inline bool ripc__peer_is_at(struct ripc_context *ctx, const struct peer *peer,
+		const struct device *device, const struct ripc__addr *addr)
+{
+	return ripc__peer_device(ctx, peer) == device &&
+		device->ops->route.matches(device->port, peer->route, addr);
 }
 
 static inline bool ripc__is_intact(const struct device *device)
