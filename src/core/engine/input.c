@@ -226,7 +226,7 @@ static void input_retry(struct ripc_context *ctx, struct partner *partner,
 static uint64_t gone_since(const struct ripc_context *ctx, const struct partner *partner,
 		uint64_t gone_for_us)
 {
-	uint32_t silence = (uint32_t)(ctx->now_us >> 10) - partner->heard;
+	uint32_t silence = ripc__silence_1024us(partner);
 
 	if (partner->token_out && gone_for_us > ((uint64_t)silence << 10) + LATE_US)
 		return UINT64_MAX;
@@ -268,7 +268,7 @@ static void input_refused(struct ripc_context *ctx, struct partner *partner,
 		return;
 	}
 	if (partner->token_out) {
-		partner->heard = partner->peer->heard = (uint32_t)(ctx->now_us >> 10);
+		partner->heard = partner->peer->heard = ripc__now_1024us(ctx);
 		ripc__hint_answered(partner);
 	}
 	if (is_old)
@@ -558,7 +558,7 @@ static struct partner *take_ack(struct partner *partner, const struct wire_packe
 static void input_partner(struct ripc_context *ctx, struct device *device, struct partner *partner,
 		const struct wire_packet *packet, const struct ripc__event *event)
 {
-	partner->heard = (uint32_t)(ctx->now_us >> 10);
+	partner->heard = ripc__now_1024us(ctx);
 	/* A plain short is verified while it is copied; other packets before they take effect. */
 	if (packet->h.type == WIRE_SHORT && !(packet->h.flags & (WIRE_F_HELLO | WIRE_F_ACK)) &&
 			partner->known && !partner->denied) {
@@ -699,7 +699,7 @@ void ripc__input(struct ripc_context *ctx, struct device *device, const struct r
 	/* The usual case: a partner that lives and has given our token back, by its route. */
 	if (packet.plain && partner && partner->known && !partner->dead && !partner->denied &&
 			ripc__peer_is_at(ctx, partner->peer, device, event->from)) {
-		partner->heard = (uint32_t)(ctx->now_us >> 10);
+		partner->heard = ripc__now_1024us(ctx);
 		ripc__partner_touch(partner);
 		ripc__short_plain(partner, &packet);
 		return;

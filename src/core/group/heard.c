@@ -396,7 +396,7 @@ static void take(struct heard *heard, const struct wire_packet *packet)
 	uint64_t number = packet->h.number;
 	bool is_first;
 
-	partner->heard = (uint32_t)(partner->service->ctx->now_us >> 10);
+	partner->heard = ripc__now_1024us(partner->service->ctx);
 	heard->used_us = partner->service->ctx->now_us;
 	ripc__partner_touch(partner);
 	if (number >= heard->first)

@@ -217,7 +217,7 @@ static void inquire(struct ripc_context *ctx, struct peer *peer)
 		return;
 	*inquiry = (struct inquiry){.peer = peer, .nonce = ripc__nonce(ctx),
 		.step_us = ripc__silence_of_hinted_us(peer) / ASKED,
-		.began = (uint32_t)(ctx->now_us >> 10)};
+		.began = ripc__now_1024us(ctx)};
 	peer->inquiry = inquiry;
 	list_append(&ctx->partners.hints.inquiries, &inquiry->node);
 	ctx->partners.hints.n++;
@@ -320,7 +320,7 @@ void ripc__hint_silent(const struct partner *partner, uint64_t silent_us)
 {
 	struct ripc_context *ctx = partner->service->ctx;
 	struct peer *peer = partner->peer;
-	uint32_t now = (uint32_t)(ctx->now_us >> 10);
+	uint32_t now = ripc__now_1024us(ctx);
 	uint8_t host[16];
 
 	if (partner->dead || peer->opening || peer->gone || peer->inquiry ||
@@ -339,7 +339,7 @@ void ripc__hint_unanswered(const struct partner *partner)
 	const struct peer *peer = partner->peer;
 
 	if (ripc__peer_is_sounded(peer))
-		ripc__hint_silent(partner, (uint64_t)((uint32_t)(ctx->now_us >> 10) -
+		ripc__hint_silent(partner, (uint64_t)(ripc__now_1024us(ctx) -
 			peer->unanswered) << 10);
 }
 

@@ -330,7 +330,7 @@ static int find_rival(struct ripc_service *service, uint64_t group,
 
 	if (!rival && ripc__death_is_known(service, member->incarnation))
 		return -ENOENT;
-	if (!rival || (uint32_t)(ctx->now_us >> 10) - rival->heard >= SILENT_US >> 10)
+	if (!rival || ripc__silence_1024us(rival) >= SILENT_US >> 10)
 		ripc__resolver_doubt(ctx->resolver, group, member->incarnation, ctx->now_us);
 	if (rival) {
 		rival->suspect = false; /* the rival no longer owns the ID */

@@ -893,7 +893,7 @@ void ripc__partner_to_peer(struct partner *partner, struct peer *peer)
 static void doubt(struct partner *partner)
 {
 	struct ripc_context *ctx = partner->service->ctx;
-	uint32_t silence = (uint32_t)(ctx->now_us >> 10) - partner->heard;
+	uint32_t silence = ripc__silence_1024us(partner);
 
 	if (partner->resolved && (silence >= CLAIMED_US >> 10 || ripc__claim_may_ask(ctx)))
 		ripc__partner_suspect(partner);

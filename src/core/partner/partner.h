@@ -204,6 +204,12 @@ static inline void ripc__partner_touch(struct partner *partner)
 	list_append(&ctx->partners.all, &partner->node);
 }
 
+/* The time since a packet of the partner last came, in units of 1,024 us. */
+static inline uint32_t ripc__silence_1024us(const struct partner *partner)
+{
+	return ripc__now_1024us(partner->service->ctx) - partner->heard;
+}
+
 /* ---- share ------------------------------------------------------------------------------- */
 
 /* Shares: how much a partner takes of the room that all senders have in common. */

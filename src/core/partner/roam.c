@@ -378,10 +378,10 @@ bool ripc__follow_denied(struct partner *partner, const struct wire_packet *pack
 
 /* ---- partners in use --------------------------------------------------------------------- */
 
-static bool is_silent(const struct ripc_context *ctx, const struct partner *partner)
+static bool is_silent(const struct partner *partner)
 {
 	return partner->state == PARTNER_READY && partner->token_out &&
-		(uint32_t)(ctx->now_us >> 10) - partner->heard >= SILENT_MS;
+		ripc__silence_1024us(partner) >= SILENT_MS;
 }
 
 static void look(void *owner, struct ripc__timer *timer)
@@ -398,7 +398,7 @@ static void look(void *owner, struct ripc__timer *timer)
 		if (n == 0)
 			ripc__timer_set(&ctx->loop.timers, timer, ctx->now_us + LOOK_US);
 		n++;
-		if (ctx->now_us - partner->used_us < 2 * LOOK_US && is_silent(ctx, partner))
+		if (ctx->now_us - partner->used_us < 2 * LOOK_US && is_silent(partner))
 			ripc__follow(partner);
 	}
 }
@@ -427,7 +427,7 @@ static bool is_waited_for(const struct ripc_context *ctx, const struct partner *
 /* Sends an echo to each peer in touch, the most recently used first. */
 static void sound_all(struct ripc_context *ctx)
 {
-	uint32_t began = (uint32_t)(ctx->now_us >> 10), n = 0;
+	uint32_t began = ripc__now_1024us(ctx), n = 0;
 
 	for (struct list *node = ctx->partners.all.prev; node != &ctx->partners.all &&
 			n < OWN_PARTNERS;

@@ -188,7 +188,7 @@ void ripc__peer_put(struct ripc_context *ctx, struct peer *peer)
 
 void ripc__peer_sounded(const struct ripc_context *ctx, struct peer *peer)
 {
-	uint32_t now = (uint32_t)(ctx->now_us >> 10);
+	uint32_t now = ripc__now_1024us(ctx);
 
 	if (!ripc__peer_is_sounded(peer))
 		peer->unanswered = now;
