@@ -304,9 +304,7 @@ static bool mark_places(struct cancelled *of, const struct message *message)
 
 static struct incoming *marked_incoming(struct cancelled *of)
 {
-	list_for_each(node, &of->svc->ctx->partners.all) {
-		struct partner *partner = list_entry(node, struct partner, node);
-
+	for_each_partner(partner, of->svc->ctx) {
 		if (partner->service != of->svc)
 			continue;
 		list_for_each(in, &partner->incoming) {

@@ -721,9 +721,7 @@ static bool nothing_outgoing(void *arg)
 {
 	struct ripc_context *ctx = arg;
 
-	list_for_each(node, &ctx->partners.all) {
-		struct partner *partner = list_entry(node, struct partner, node);
-
+	for_each_partner(partner, ctx) {
 		if (ripc__has_outgoing(partner))
 			return false;
 	}

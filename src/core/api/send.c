@@ -333,9 +333,7 @@ static bool cancel_lent(struct ripc_service *svc, uint64_t cookie)
 
 static struct outgoing *outgoing_with(struct ripc_service *svc, uint64_t cookie, bool cancelling)
 {
-	list_for_each(node, &svc->ctx->partners.all) {
-		struct partner *partner = list_entry(node, struct partner, node);
-
+	for_each_partner(partner, svc->ctx) {
 		if (partner->service != svc)
 			continue;
 		list_for_each(out, &partner->longs.outgoing) {

@@ -802,9 +802,8 @@ static bool may_stay(struct partner *partner)
 void ripc__handshake_ended(struct ripc_context *ctx, struct device *device,
 		const struct ripc__event *event)
 {
-	ctx->partners.walking = ctx->loop.changed = true;
-	list_for_each_safe(node, &ctx->partners.all) {
-		struct partner *partner = list_entry(node, struct partner, node);
+	ctx->loop.changed = true;
+	for_each_partner_safe(partner, ctx) {
 		int status = event->status;
 
 		/*
@@ -821,20 +820,16 @@ void ripc__handshake_ended(struct ripc_context *ctx, struct device *device,
 		if (status)
 			ripc__partner_lost(partner, status, UINT64_MAX);
 	}
-	ctx->partners.walking = false;
 }
 
 void ripc__rights_changed(struct ripc_context *ctx)
 {
-	ctx->partners.walking = ctx->loop.changed = true;
-	list_for_each_safe(node, &ctx->partners.all) {
-		struct partner *partner = list_entry(node, struct partner, node);
-
+	ctx->loop.changed = true;
+	for_each_partner_safe(partner, ctx) {
 		if (!partner->peer || partner->dead)
 			continue;
 		(void)ripc__rights_judge(partner);
 		if (partner->barred)
 			ripc__outgoing_advance(partner); /* waiting messages end */
 	}
-	ctx->partners.walking = false;
 }

@@ -119,11 +119,12 @@ int ripc__enter_in_hastily(const struct ripc_service *service)
 /* When idle partners must give back links and descriptors, also if nothing else happens. */
 static uint64_t sweep_due(const struct ripc_context *ctx)
 {
+	const struct partner *oldest = ripc__partner_at(ctx, ctx->partners.all.next);
 	uint64_t due;
 
-	if (list_empty(&ctx->partners.all))
+	if (!oldest)
 		return UINT64_MAX;
-	due = list_entry(ctx->partners.all.next, struct partner, node)->used_us + PARTNER_IDLE_US;
+	due = oldest->used_us + PARTNER_IDLE_US;
 	return due < ctx->loop.next_sweep_us ? ctx->loop.next_sweep_us : due;
 }
 

@@ -83,9 +83,7 @@ static struct partner *spokesman(struct ripc_context *ctx, const struct peer *pe
 {
 	struct partner *found = NULL;
 
-	list_for_each(node, &ctx->partners.all) {
-		struct partner *partner = list_entry(node, struct partner, node);
-
+	for_each_partner(partner, ctx) {
 		if (partner->peer != peer || partner->dead)
 			continue;
 		found = partner;
@@ -98,9 +96,7 @@ static struct partner *spokesman(struct ripc_context *ctx, const struct peer *pe
 /* Has any partner there said something since? Our token makes that authentic. */
 static bool was_heard(struct ripc_context *ctx, const struct inquiry *inquiry)
 {
-	list_for_each(node, &ctx->partners.all) {
-		struct partner *partner = list_entry(node, struct partner, node);
-
+	for_each_partner(partner, ctx) {
 		if (partner->peer == inquiry->peer && partner->heard &&
 				(int32_t)(partner->heard - inquiry->began) > 0)
 			return true;
@@ -151,15 +147,13 @@ static void timer_set(struct ripc_context *ctx)
 /* Partners that did not respond until the end of their inquiries are lost. */
 static void lose(struct ripc_context *ctx)
 {
-	ctx->loop.changed = ctx->partners.walking = true;
-	list_for_each_safe(node, &ctx->partners.all) {
-		struct partner *partner = list_entry(node, struct partner, node);
+	ctx->loop.changed = true;
+	for_each_partner_safe(partner, ctx) {
 		const struct inquiry *inquiry = inquiry_of(partner);
 
 		if (inquiry && inquiry->is_lost && !partner->dead)
 			ripc__partner_lost(partner, -EHOSTUNREACH, UINT64_MAX);
 	}
-	ctx->partners.walking = false;
 }
 
 static void end_lost(struct ripc_context *ctx)
@@ -408,9 +402,8 @@ static void settle_later(struct ripc_context *ctx, uint64_t at_us)
 
 static void lose_partners(struct ripc_context *ctx)
 {
-	ctx->loop.changed = ctx->partners.walking = true;
-	list_for_each_safe(node, &ctx->partners.all) {
-		struct partner *partner = list_entry(node, struct partner, node);
+	ctx->loop.changed = true;
+	for_each_partner_safe(partner, ctx) {
 		const struct ended *ended;
 
 		if (!partner->peer || !partner->peer->gone || partner->dead)
@@ -420,7 +413,6 @@ static void lose_partners(struct ripc_context *ctx)
 			continue;
 		ripc__partner_lost(partner, -ENOENT, ended ? ended->told_us : UINT64_MAX);
 	}
-	ctx->partners.walking = false;
 }
 
 static void settle(void *owner, struct ripc__timer *timer)

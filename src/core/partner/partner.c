@@ -357,9 +357,7 @@ int ripc__partners_index(struct ripc_context *ctx)
 
 	if (ctx->partners.has_index)
 		return 0;
-	list_for_each(node, &ctx->partners.all) {
-		struct partner *partner = list_entry(node, struct partner, node);
-
+	for_each_partner(partner, ctx) {
 		/* No two partners of a single service have the same ID. */
 		if (partner->current && !error)
 			error = index_add(ctx, partner);
@@ -558,9 +556,7 @@ size_t ripc__partners_bytes(struct ripc_context *ctx)
 
 	list_for_each(node, &ctx->services.all)
 		bytes += ripc__map_bytes(&list_entry(node, struct ripc_service, node)->partners);
-	list_for_each(node, &ctx->partners.all) {
-		struct partner *partner = list_entry(node, struct partner, node);
-
+	for_each_partner(partner, ctx) {
 		bytes += sizeof(*partner) + ripc__held_bytes(partner) +
 			(partner->replies ? sizeof(*partner->replies) : 0);
 		for_each_row(longs, partner)
@@ -648,11 +644,9 @@ static bool forget_one(struct ripc_context *ctx, const struct host *host)
 {
 	uint32_t looks = 0;
 
-	if (ctx->partners.walking)
+	if (ctx->partners.n_walks)
 		return false; /* the forgotten partner may be the next on the way */
-	list_for_each(node, &ctx->partners.all) {
-		struct partner *partner = list_entry(node, struct partner, node);
-
+	for_each_partner(partner, ctx) {
 		if (++looks > FORGET_LOOKS)
 			return false;
 		if (!may_be_forgotten(partner) || (host && partner->peer->host != host))
@@ -668,7 +662,7 @@ static bool forget_on_trial(struct ripc_context *ctx)
 {
 	uint32_t looks = 0;
 
-	if (ctx->partners.walking)
+	if (ctx->partners.n_walks)
 		return false;
 	list_for_each(node, &ctx->partners.on_trial) {
 		struct partner *partner = list_entry(node, struct partner, ack_node);
@@ -982,10 +976,10 @@ int ripc__partner_reroute(struct partner *partner, struct device *device,
 /* Forgets partners that have been idle for so long that no packet of theirs can be under way. */
 void ripc__partners_sweep(struct ripc_context *ctx)
 {
-	ctx->loop.next_sweep_us = ctx->now_us + PARTNER_IDLE_US / 16;
-	list_for_each_safe(node, &ctx->partners.all) {
-		struct partner *partner = list_entry(node, struct partner, node);
+	struct partner *partner;
 
+	ctx->loop.next_sweep_us = ctx->now_us + PARTNER_IDLE_US / 16;
+	while ((partner = ripc__partner_at(ctx, ctx->partners.all.next))) {
 		if (ctx->now_us - partner->used_us < PARTNER_IDLE_US)
 			return;
 		if (!ripc__has_outgoing(partner) && list_empty(&partner->incoming) &&

@@ -103,10 +103,7 @@ static struct partner *spokesman(struct ripc_context *ctx, const struct peer *pe
 {
 	struct partner *found = NULL;
 
-	for (struct list *node = ctx->partners.all.prev; node != &ctx->partners.all; node =
-			node->prev) {
-		struct partner *partner = list_entry(node, struct partner, node);
-
+	for_each_partner_backwards(partner, ctx) {
 		if (partner->peer != peer || !may_be_asked(partner) || (found &&
 				(!has_token(partner) || (has_token(found) && !partner->current))))
 			continue;
@@ -389,11 +386,8 @@ static void look(void *owner, struct ripc__timer *timer)
 	struct ripc_context *ctx = owner;
 	uint32_t n = 0;
 
-	for (struct list *node = ctx->partners.all.prev; node != &ctx->partners.all && n < LOOK_MAX;
-			node = node->prev) {
-		struct partner *partner = list_entry(node, struct partner, node);
-
-		if (ctx->now_us - partner->used_us >= IDLE_US)
+	for_each_partner_backwards(partner, ctx) {
+		if (n == LOOK_MAX || ctx->now_us - partner->used_us >= IDLE_US)
 			break;
 		if (n == 0)
 			ripc__timer_set(&ctx->loop.timers, timer, ctx->now_us + LOOK_US);
@@ -429,11 +423,9 @@ static void sound_all(struct ripc_context *ctx)
 {
 	uint32_t began = ripc__now_1024us(ctx), n = 0;
 
-	for (struct list *node = ctx->partners.all.prev; node != &ctx->partners.all &&
-			n < OWN_PARTNERS;
-			node = node->prev) {
-		struct partner *partner = list_entry(node, struct partner, node);
-
+	for_each_partner_backwards(partner, ctx) {
+		if (n == OWN_PARTNERS)
+			break;
 		if (!partner->peer || partner->dead || !partner->token_out ||
 				is_reliable(ctx, partner->peer))
 			continue;
@@ -574,29 +566,21 @@ void ripc__route_answered(struct partner *partner, const struct ripc__answer *an
 
 static void route_taken(struct ripc_context *ctx, const struct peer *peer)
 {
-	ctx->partners.walking = true;
-	list_for_each_safe(node, &ctx->partners.all) {
-		struct partner *partner = list_entry(node, struct partner, node);
-
+	for_each_partner_safe(partner, ctx) {
 		if (partner->peer == peer && !partner->dead)
 			go_on(partner);
 	}
-	ctx->partners.walking = false;
 }
 
 /* Messages that could not be sent are sent now. */
 static void routes_go_on(struct ripc_context *ctx, const struct device *device,
 		const struct ripc__event *event)
 {
-	ctx->partners.walking = true;
-	list_for_each_safe(node, &ctx->partners.all) {
-		struct partner *partner = list_entry(node, struct partner, node);
-
+	for_each_partner_safe(partner, ctx) {
 		if (partner->peer && !partner->dead &&
 				ripc__peer_is_at(ctx, partner->peer, device, event->from))
 			go_on(partner);
 	}
-	ctx->partners.walking = false;
 }
 
 /*
@@ -650,10 +634,7 @@ static void mend(struct partner *partner)
 void ripc__routes_mend(struct ripc_context *ctx)
 {
 	ctx->peers.any_broken = false;
-	ctx->partners.walking = true;
-	list_for_each_safe(node, &ctx->partners.all) {
-		struct partner *partner = list_entry(node, struct partner, node);
-
+	for_each_partner_safe(partner, ctx) {
 		if (!partner->peer || partner->dead)
 			continue;
 		if (partner->peer->broken)
@@ -662,7 +643,6 @@ void ripc__routes_mend(struct ripc_context *ctx)
 			ripc__follow(partner);
 		partner->peer->unreached = false;
 	}
-	ctx->partners.walking = false;
 }
 
 /* ---- candidates -------------------------------------------------------------------------- */
@@ -782,9 +762,7 @@ static void retry(struct partner *partner)
 void ripc__routes_retry(struct ripc_context *ctx)
 {
 	ctx->peers.retry_us = UINT64_MAX;
-	ctx->partners.walking = true;
-	list_for_each_safe(node, &ctx->partners.all) {
-		struct partner *partner = list_entry(node, struct partner, node);
+	for_each_partner_safe(partner, ctx) {
 		struct peer *peer = partner->peer;
 		uint64_t next_us;
 
@@ -801,7 +779,6 @@ void ripc__routes_retry(struct ripc_context *ctx)
 		if (peer->failed_us && ctx->peers.retry_us > next_us)
 			ctx->peers.retry_us = next_us;
 	}
-	ctx->partners.walking = false;
 }
 
 /* ---- peers ------------------------------------------------------------------------------- */

@@ -105,9 +105,7 @@ void ripc__incoming_stop(struct ripc_context *ctx, const struct lent *lent)
 {
 	if (!lent->in_use)
 		return;
-	list_for_each(node, &ctx->partners.all) {
-		struct partner *partner = list_entry(node, struct partner, node);
-
+	for_each_partner(partner, ctx) {
 		list_for_each(in, &partner->incoming) {
 			struct incoming *incoming = list_entry(in, struct incoming, node);
 
