@@ -214,8 +214,7 @@ static void input_retry(struct ripc_context *ctx, struct partner *partner,
 	if (!partner->held && !ripc__has_outgoing(partner)) {
 		struct wire_packet hello = {0};
 
-		ripc__partner_header(partner, &hello, WIRE_HELLO_ONLY);
-		ripc__partner_send(partner, &hello);
+		ripc__partner_send(partner, &hello, WIRE_HELLO_ONLY);
 	}
 }
 
@@ -395,8 +394,7 @@ static struct partner *first_contact(struct ripc_context *ctx, struct device *de
 	if (!partner->crossed)
 		ripc__pair_inherit(partner);
 	partner->known = false;
-	ripc__partner_header(partner, &hello, WIRE_HELLO_ONLY);
-	ripc__partner_send(partner, &hello);
+	ripc__partner_send(partner, &hello, WIRE_HELLO_ONLY);
 	return claim == CLAIM_CROSSED || partner->on_trial ? NULL : partner;
 }
 
@@ -467,8 +465,7 @@ static void input_echo(struct partner *partner, struct device *device,
 	}
 	/* The network of the packet may fail in the other direction, for lack of descriptors. */
 	if (by_route || ripc__peer_device(ctx, partner->peer) != device) {
-		ripc__partner_header(partner, &answer, WIRE_ECHO_REPLY);
-		ripc__partner_send(partner, &answer);
+		ripc__partner_send(partner, &answer, WIRE_ECHO_REPLY);
 	}
 }
 

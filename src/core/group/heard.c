@@ -84,8 +84,7 @@ static void answer(struct heard *heard)
 
 	wire_clear(&packet);
 	packet.stream = (struct wire_stream){heard->group, heard->token, heard->top};
-	ripc__partner_header(heard->partner, &packet, WIRE_HEARD);
-	ripc__partner_send(heard->partner, &packet);
+	ripc__partner_send(heard->partner, &packet, WIRE_HEARD);
 }
 
 /* Ignores multicast shorts of the stream until STREAM comes, and notifies the sender. */

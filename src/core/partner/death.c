@@ -118,15 +118,13 @@ static bool is_time_to_search(const struct inquiry *inquiry)
 
 static void ask(struct ripc_context *ctx, struct inquiry *inquiry)
 {
-	struct wire_packet packet = {.value = inquiry->nonce, .stamp = ctx->now_us};
 	struct partner *partner = inquiry->is_answered ? NULL : spokesman(ctx, inquiry->peer);
 
 	inquiry->n_asked++;
 	inquiry->due_us = ctx->now_us + inquiry->step_us;
 	if (!partner)
 		return;
-	ripc__partner_header(partner, &packet, WIRE_ECHO);
-	ripc__partner_send(partner, &packet);
+	ripc__partner_echo(partner, inquiry->nonce);
 	if (is_time_to_search(inquiry) && !was_heard(ctx, inquiry))
 		ripc__follow_silent(ctx, inquiry->peer);
 }
@@ -578,7 +576,7 @@ void ripc__goodbye(struct partner *partner)
 		ripc__partner_header_bare(partner, &packet, WIRE_GONE);
 		packet.h.flags |= WIRE_F_ACK;
 		packet.ack = last_words(partner);
-		ripc__partner_send(partner, &packet);
+		ripc__packet_send(partner, &packet);
 	}
 }
 

@@ -70,7 +70,7 @@ void ripc__partner_header(struct partner *partner, struct wire_packet *packet, u
 	ripc__stamps_put(ctx, partner->peer, packet);
 }
 
-int ripc__partner_send(struct partner *partner, struct wire_packet *packet)
+int ripc__packet_send(struct partner *partner, struct wire_packet *packet)
 {
 	struct ripc_context *ctx = partner->service->ctx;
 	struct device *device = ripc__peer_device(ctx, partner->peer);
@@ -86,20 +86,31 @@ int ripc__partner_send(struct partner *partner, struct wire_packet *packet)
 	return n == 1 ? 0 : n == 0 ? -EAGAIN : n;
 }
 
+int ripc__partner_send(struct partner *partner, struct wire_packet *packet, uint8_t type)
+{
+	ripc__partner_header(partner, packet, type);
+	return ripc__packet_send(partner, packet);
+}
+
+int ripc__partner_echo(struct partner *partner, uint64_t nonce)
+{
+	struct wire_packet packet;
+
+	wire_clear(&packet);
+	packet.value = nonce;
+	packet.stamp = partner->service->ctx->now_us;
+	return ripc__partner_send(partner, &packet, WIRE_ECHO);
+}
+
 void ripc__partner_sound(struct partner *partner)
 {
 	struct ripc_context *ctx = partner->service->ctx;
 	struct peer *peer = partner->peer;
-	struct wire_packet packet;
 
 	if (peer->opening)
 		return;
 	ripc__peer_sounded(ctx, peer);
-	wire_clear(&packet);
-	packet.value = ripc__nonce(ctx);
-	packet.stamp = ctx->now_us;
-	ripc__partner_header(partner, &packet, WIRE_ECHO);
-	ripc__partner_send(partner, &packet);
+	ripc__partner_echo(partner, ripc__nonce(ctx));
 }
 
 void ripc__stranger_send(struct ripc_context *ctx, struct device *device,
@@ -135,8 +146,7 @@ static void ack_send(struct partner *partner)
 	wire_clear(&packet);
 	packet.ack = ack_take(partner);
 	packet.h.number = packet.ack.number;
-	ripc__partner_header(partner, &packet, WIRE_ANSWER);
-	ripc__partner_send(partner, &packet);
+	ripc__partner_send(partner, &packet, WIRE_ANSWER);
 	ripc__point(partner->service->ctx, "after_done");
 }
 

@@ -23,8 +23,12 @@ typedef void packet_handler(struct partner *partner, const struct wire_packet *p
 void ripc__partner_header(struct partner *partner, struct wire_packet *packet, uint8_t type);
 /* Only the header: an address that is not proven gets no more bytes than it sent. */
 void ripc__partner_header_bare(struct partner *partner, struct wire_packet *packet, uint8_t type);
-/* Encodes, seals and sends a packet without payload to a partner. */
-int ripc__partner_send(struct partner *partner, struct wire_packet *packet);
+/* Fills in the header, then encodes, seals and sends a packet without payload to a partner. */
+int ripc__partner_send(struct partner *partner, struct wire_packet *packet, uint8_t type);
+/* The same with a header that is filled in already. */
+int ripc__packet_send(struct partner *partner, struct wire_packet *packet);
+/* Sends an echo with this nonce by the partner's route. */
+int ripc__partner_echo(struct partner *partner, uint64_t nonce);
 /* Sends a query whether the partner is there. Any packet of the partner answers it. */
 void ripc__partner_sound(struct partner *partner);
 /*

@@ -125,17 +125,6 @@ static void follow_end(struct ripc_context *ctx, struct peer *peer)
 	peer->follow = NULL;
 }
 
-static int ask_by_route(struct partner *partner, const struct follow *follow)
-{
-	struct wire_packet packet;
-
-	wire_clear(&packet);
-	packet.value = follow->nonce;
-	packet.stamp = partner->service->ctx->now_us;
-	ripc__partner_header(partner, &packet, WIRE_ECHO);
-	return ripc__partner_send(partner, &packet);
-}
-
 /* Fills in address number at of the answer, for a device. With keys, only of the same member. */
 static bool addr_at(struct partner *partner, struct device *device,
 		const struct ripc__answer *answer, uint32_t at, struct ripc__addr *addr)
@@ -236,7 +225,7 @@ static void follow_fire(void *owner, struct ripc__timer *timer)
 	if (follow->wait_us < WAIT_MOST_US)
 		follow->wait_us *= 2;
 	ripc__timer_set(&ctx->loop.timers, timer, ctx->now_us + follow->wait_us);
-	(void)ask_by_route(partner, follow);
+	(void)ripc__partner_echo(partner, follow->nonce);
 	ask_elsewhere(partner, follow);
 }
 
@@ -279,7 +268,7 @@ bool ripc__follow(struct partner *partner)
 	if (!follow)
 		return false;
 	ripc__timer_set(&ctx->loop.timers, &follow->timer, ctx->now_us +
-		(ask_by_route(partner, follow) < 0 ? 0 : follow->wait_us));
+		(ripc__partner_echo(partner, follow->nonce) < 0 ? 0 : follow->wait_us));
 	return true;
 }
 

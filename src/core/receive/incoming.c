@@ -461,8 +461,7 @@ static void answer_busy(struct partner *partner, uint64_t number, enum wire_busy
 {
 	struct wire_packet packet = {.h.number = number, .pull.busy = why};
 
-	ripc__partner_header(partner, &packet, WIRE_PULL);
-	ripc__partner_send(partner, &packet);
+	ripc__partner_send(partner, &packet, WIRE_PULL);
 }
 
 static void refuse_announced(struct partner *partner, uint64_t number, int error)

@@ -78,8 +78,7 @@ static void hello_alone(struct partner *partner)
 {
 	struct wire_packet hello = {0};
 
-	ripc__partner_header(partner, &hello, WIRE_HELLO_ONLY);
-	ripc__partner_send(partner, &hello);
+	ripc__partner_send(partner, &hello, WIRE_HELLO_ONLY);
 }
 
 static void count_sent(struct ripc_context *ctx, uint64_t bytes)
