@@ -293,17 +293,16 @@ static bool host_of(const struct partner *partner, uint8_t host[16])
 {
 	struct ripc_context *ctx = partner->service->ctx;
 	const struct ripc__answer *answer = ripc__resolver_recall(ctx->resolver, partner->id);
-	struct device *device = ripc__peer_device(ctx, partner->peer);
-	struct ripc__where where = {0};
+	struct ripc__where where;
 
 	if (answer && answer->record.incarnation == partner->incarnation) {
 		memcpy(host, answer->host, sizeof(answer->host));
 		/* The kernel reports the end of partners on this host. */
 		return !answer->local;
 	}
-	if (!partner->resolved || !device->ops->route.where)
+	if (!partner->resolved || !ripc__peer_device(ctx, partner->peer)->ops->route.where)
 		return false;
-	device->ops->route.where(device->port, partner->peer->route, &where);
+	where = ripc__peer_where(ctx, partner->peer);
 	memcpy(host, where.addr.host, sizeof(where.addr.host));
 	return true;
 }

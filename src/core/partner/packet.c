@@ -6,6 +6,7 @@
 #include "core/objects.h"
 #include "core/peer/devices.h"
 #include "core/peer/peer.h"
+#include "core/resolve/resolver.h"
 #include "core/wire/wire.h"
 #include "packet.h"
 #include "partner.h"
@@ -137,6 +138,37 @@ void ripc__stranger_send(struct ripc_context *ctx, struct device *device,
 	if (device->ops->datagrams.send(device->port, route, &tx, 1) == 1)
 		ctx->stats.datagrams_sent++;
 	device->ops->route.close(device->port, route);
+}
+
+bool ripc__partner_named(const struct partner *partner, const struct device *device,
+		const struct ripc__answer *answer, uint32_t at, struct ripc__addr *addr)
+{
+	return ripc__route_named(device, answer, at, addr) &&
+		(!partner->service->ctx->seal || ripc__sealed_same(partner->peer->route, addr));
+}
+
+void ripc__partner_echo_to(struct partner *partner, const struct ripc__answer *answer,
+		uint64_t nonce, bool is_claim)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	struct ripc__addr addr;
+
+	for (uint32_t d = 0; d < ctx->peers.n_devices; d++) {
+		struct device *device = &ctx->peers.devices[d];
+
+		for (uint32_t i = 0; i < answer->record.n_addrs; i++) {
+			struct wire_packet echo;
+
+			if (!(is_claim ? ripc__route_named(device, answer, i, &addr) :
+					ripc__partner_named(partner, device, answer, i, &addr)))
+				continue;
+			wire_clear(&echo);
+			echo.value = nonce;
+			echo.stamp = is_claim ? 0 : ctx->now_us;
+			ripc__partner_header_bare(partner, &echo, WIRE_ECHO);
+			ripc__stranger_send(ctx, device, &addr, &echo, WIRE_HEADER_MAX);
+		}
+	}
 }
 
 static void ack_send(struct partner *partner)

@@ -125,17 +125,6 @@ static void follow_end(struct ripc_context *ctx, struct peer *peer)
 	peer->follow = NULL;
 }
 
-/* Fills in address number at of the answer, for a device. With keys, only of the same member. */
-static bool addr_at(struct partner *partner, struct device *device,
-		const struct ripc__answer *answer, uint32_t at, struct ripc__addr *addr)
-{
-	const struct wire_record_addr *named = &answer->record.addrs[at];
-
-	return named->backend == device->ops->id && device->ops->route.choose(device->port,
-		named->blob, named->len, answer->host, addr) == 0 &&
-		(!partner->service->ctx->seal || ripc__sealed_same(partner->peer->route, addr));
-}
-
 /* The resolver's last answer about the partner; NULL: none, or about another incarnation. */
 static const struct ripc__answer *answer_of(const struct partner *partner)
 {
@@ -147,6 +136,15 @@ static const struct ripc__answer *answer_of(const struct partner *partner)
 }
 
 static void route_taken(struct ripc_context *ctx, const struct peer *peer);
+
+/* With keys the record may be forged: no route is led to another member than it led to before. */
+static int change_to(struct ripc_context *ctx, struct peer *peer, struct device *device,
+		const struct ripc__addr *addr)
+{
+	if (ctx->seal && !ripc__sealed_same(peer->route, addr))
+		return -EACCES;
+	return ripc__route_change(ctx, peer, device, addr);
+}
 
 /*
  * Begins at the answer's address: no token can be lost to a liar, because none was sent yet, and
@@ -160,8 +158,7 @@ static void begin_elsewhere(struct partner *partner, const struct ripc__answer *
 	struct ripc__addr addr;
 
 	device = ripc__route_choose(ctx, peer->failed, ctx->peers.n_devices, answer, &addr);
-	if (!device || (ctx->seal && !ripc__sealed_same(peer->route, &addr)) ||
-			ripc__route_change(ctx, peer, device, &addr))
+	if (!device || change_to(ctx, peer, device, &addr))
 		return;
 	partner->proof = answer->proof;
 	route_taken(ctx, peer);
@@ -171,31 +168,15 @@ static void begin_elsewhere(struct partner *partner, const struct ripc__answer *
 static void ask_elsewhere(struct partner *partner, const struct follow *follow)
 {
 	const struct ripc__answer *found = answer_of(partner);
-	struct ripc_context *ctx = partner->service->ctx;
 	struct ripc__answer answer;
-	struct ripc__addr addr;
 
 	if (!found || ripc__claim_lives_there(partner, found))
 		return;
 	answer = *found;
-	if (!has_token(partner)) {
+	if (has_token(partner))
+		ripc__partner_echo_to(partner, &answer, follow->nonce, false);
+	else
 		begin_elsewhere(partner, &answer);
-		return;
-	}
-	for (uint32_t d = 0; d < ctx->peers.n_devices; d++) {
-		for (uint32_t i = 0; i < answer.record.n_addrs; i++) {
-			struct wire_packet echo;
-
-			if (!addr_at(partner, &ctx->peers.devices[d], &answer, i, &addr))
-				continue;
-			wire_clear(&echo);
-			echo.value = follow->nonce;
-			echo.stamp = ctx->now_us;
-			ripc__partner_header_bare(partner, &echo, WIRE_ECHO);
-			ripc__stranger_send(ctx, &ctx->peers.devices[d], &addr, &echo,
-				WIRE_HEADER_MAX);
-		}
-	}
 }
 
 /* Searches for the partner. A result is passed to ripc__follow_answered(). */
@@ -316,7 +297,7 @@ static bool is_named(struct partner *partner, struct device *device,
 	struct ripc__addr addr;
 
 	for (uint32_t i = 0; answer && i < answer->record.n_addrs; i++) {
-		if (addr_at(partner, device, answer, i, &addr) &&
+		if (ripc__partner_named(partner, device, answer, i, &addr) &&
 				ripc__route_same(device, &addr, from))
 			return true;
 	}
@@ -511,15 +492,6 @@ static void go_on(struct partner *partner)
 	if (partner->peer->opening)
 		return;
 	route_ready(partner);
-}
-
-/* With keys the record may be forged: no route is led to another member than it led to before. */
-static int change_to(struct ripc_context *ctx, struct peer *peer, struct device *device,
-		const struct ripc__addr *addr)
-{
-	if (ctx->seal && !ripc__sealed_same(peer->route, addr))
-		return -EACCES;
-	return ripc__route_change(ctx, peer, device, addr);
 }
 
 void ripc__route_answered(struct partner *partner, const struct ripc__answer *answer)

@@ -339,23 +339,27 @@ void ripc__route_stays(struct peer *peer)
 	peer->failed &= (uint8_t)~(1u << peer->device);
 }
 
+bool ripc__route_named(const struct device *device, const struct ripc__answer *answer, uint32_t at,
+		struct ripc__addr *addr)
+{
+	const struct wire_record_addr *named = &answer->record.addrs[at];
+
+	return named->backend == device->ops->id && device->ops->route.choose(device->port,
+		named->blob, named->len, answer->host, addr) == 0;
+}
+
 struct device *ripc__route_choose(struct ripc_context *ctx, uint8_t failed, uint32_t end,
 		const struct ripc__answer *answer, struct ripc__addr *addr)
 {
-	const struct wire_record *record = &answer->record;
-
 	for (uint32_t d = 0; d < end; d++) {
 		struct device *device = &ctx->peers.devices[d];
 
-		for (uint32_t a = 0; a < record->n_addrs && !(failed >> d & 1); a++) {
-			if (record->addrs[a].backend == device->ops->id &&
-					device->ops->route.choose(device->port,
-						record->addrs[a].blob, record->addrs[a].len,
-						answer->host, addr) == 0) {
-				if (ctx->seal)
-					ripc__sealed_proof(ctx->seal, addr, answer->proof);
-				return device;
-			}
+		for (uint32_t i = 0; i < answer->record.n_addrs && !(failed >> d & 1); i++) {
+			if (!ripc__route_named(device, answer, i, addr))
+				continue;
+			if (ctx->seal)
+				ripc__sealed_proof(ctx->seal, addr, answer->proof);
+			return device;
 		}
 	}
 	return NULL;
@@ -572,6 +576,16 @@ uint32_t ripc__back_off(const struct ripc_context *ctx, uint32_t wait_us)
 	if (wait_us >= most)
 		return wait_us;
 	return 2 * wait_us < most ? 2 * wait_us : most;
+}
+
+struct ripc__where ripc__peer_where(const struct ripc_context *ctx, const struct peer *peer)
+{
+	const struct device *device = &ctx->peers.devices[peer->device];
+	struct ripc__where where = {0};
+
+	if (device->ops->route.where)
+		device->ops->route.where(device->port, peer->route, &where);
+	return where;
 }
 
 uint32_t ripc__peer_payload(struct ripc_context *ctx, struct peer *peer)

@@ -159,6 +159,9 @@ static inline bool ripc__is_intact(const struct device *device)
 	return device->attr.caps & RIPC_CAP_INTACT;
 }
 
+/* The place that the peer's route leads to; all 0 if its network does not tell. */
+struct ripc__where ripc__peer_where(const struct ripc_context *ctx, const struct peer *peer);
+
 /* Adds the checksum of an encoded prefix, if the device needs one. */
 static inline void ripc__put_crc(const struct device *device, void *prefix, size_t len,
 		uint32_t crc)
@@ -225,6 +228,9 @@ void ripc__route_stays(struct peer *peer);
 /* Sending failed with why (0 or a negative errno): returns the callers' error; marks the route. */
 int ripc__transmit_failed(struct ripc_context *ctx, struct peer *peer, int why);
 
+/* Fills in address number at of the answer, if the device can reach it. */
+bool ripc__route_named(const struct device *device, const struct ripc__answer *answer, uint32_t at,
+		struct ripc__addr *addr);
 /* The best route to the partner that answered, over devices below end that have not failed. */
 struct device *ripc__route_choose(struct ripc_context *ctx, uint8_t failed, uint32_t end,
 		const struct ripc__answer *answer, struct ripc__addr *addr);

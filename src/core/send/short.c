@@ -484,8 +484,8 @@ static int send_any(struct ripc_service *service, const struct ripc_send *reques
 		return error;
 	}
 	count_sent(ctx, total);
-	for (uint32_t i = 0; request->flags & RIPC_GIVE && i < request->n_items; i++)
-		ripc__buffer_free(ctx, request->items[i].iov_base);
+	if (request->flags & RIPC_GIVE)
+		ripc__buffers_free(ctx, request->items, request->n_items);
 	return 0;
 }
 

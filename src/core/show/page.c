@@ -73,7 +73,7 @@ static void path_write(const struct ripc_context *ctx, const struct peer *peer,
 		struct ripc_page_partner *to)
 {
 	const struct device *device = &ctx->peers.devices[peer->device];
-	struct ripc__where where = {0};
+	struct ripc__where where;
 
 	to->context = peer->context;
 	to->held_bytes = peer->held[SHARE_SMALL] +
@@ -87,7 +87,7 @@ static void path_write(const struct ripc_context *ctx, const struct peer *peer,
 	strncpy(to->network, device->ops->name, sizeof(to->network) - 1);
 	if (!device->ops->route.where)
 		return;
-	device->ops->route.where(device->port, peer->route, &where);
+	where = ripc__peer_where(ctx, peer);
 	ripc__addr_text(ctx, device, &where.addr, to->address);
 }
 
