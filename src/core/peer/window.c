@@ -9,6 +9,11 @@
  * the queue vanishes, it was ours, and the window then leaves half of it. If the queue stays,
  * other traffic fills it, and for RIVAL_ROUNDS the window follows losses alone, as TCP's does.
  * Otherwise a sender that avoids queues would get nothing beside one that does not.
+ *
+ * Published parts: the window doubles at first, and grows by a datagram under a queue (Jacobson,
+ * Congestion Avoidance and Control, SIGCOMM 1988; RFC 5681); on long paths it grows, and is cut, as
+ * CUBIC's (RFC 9438). The other rules are our own: docs/notes/congestion.md has their reasons, and
+ * the published algorithms that resemble them.
  */
 #include <stdlib.h>
 
