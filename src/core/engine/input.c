@@ -211,11 +211,8 @@ static void input_retry(struct ripc_context *ctx, struct partner *partner,
 	if (!repeat)
 		return;
 	ripc__held_send(partner);
-	if (!partner->held && !ripc__has_outgoing(partner)) {
-		struct wire_packet hello = {0};
-
-		ripc__partner_send(partner, &hello, WIRE_HELLO_ONLY);
-	}
+	if (!partner->held && !ripc__has_outgoing(partner))
+		ripc__partner_greet(partner);
 }
 
 /*
@@ -365,7 +362,6 @@ static struct partner *first_contact(struct ripc_context *ctx, struct device *de
 		const struct wire_packet *packet, const struct ripc__event *event)
 {
 	struct ripc_service *service = ripc__map_get(&ctx->services.by_incarnation, packet->h.dst);
-	struct wire_packet hello = {0};
 	struct partner *partner = NULL;
 	enum claim claim;
 
@@ -394,7 +390,7 @@ static struct partner *first_contact(struct ripc_context *ctx, struct device *de
 	if (!partner->crossed)
 		ripc__pair_inherit(partner);
 	partner->known = false;
-	ripc__partner_send(partner, &hello, WIRE_HELLO_ONLY);
+	ripc__partner_greet(partner);
 	return claim == CLAIM_CROSSED || partner->on_trial ? NULL : partner;
 }
 

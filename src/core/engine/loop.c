@@ -14,6 +14,7 @@
 #include "core/memory/pool.h"
 #include "core/net/backend.h"
 #include "core/objects.h"
+#include "core/partner/find.h"
 #include "core/partner/packet.h"
 #include "core/partner/partner.h"
 #include "core/partner/roam.h"
@@ -312,12 +313,6 @@ int ripc__timers_progress(struct ripc_context *ctx)
 	return work;
 }
 
-int ripc__resolver_progress(struct ripc_context *ctx)
-{
-	ctx->loop.resolver_us = ctx->now_us;
-	return ripc__resolver_step(ctx->resolver, ctx->now_us);
-}
-
 /* Polls the devices. only: this device alone; NULL: all. */
 static int devices_progress(struct ripc_context *ctx, struct device *only)
 {
@@ -337,7 +332,7 @@ int ripc__due_progress(struct ripc_context *ctx, int work)
 		ripc__acks_flush(ctx);
 	if ((!ctx->loop.thread_runs && ctx->now_us - ctx->loop.resolver_us >= THREAD_TICK_US) ||
 			ripc__resolver_deadline(ctx->resolver) <= ctx->now_us)
-		work += ripc__resolver_progress(ctx);
+		work += ripc__news_read(ctx);
 	return work;
 }
 

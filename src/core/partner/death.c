@@ -559,7 +559,7 @@ static int times_of(const struct partner *partner)
 	struct ripc_context *ctx = partner->service->ctx;
 	bool lacks = partner->longs.in_delivered &&
 		ctx->now_us - partner->used_us < ASKS_AGAIN_US &&
-		!(ripc__peer_device(ctx, partner->peer)->attr.caps & RIPC_CAP_RELIABLE);
+		!ripc__peer_is_reliable(ctx, partner->peer);
 
 	return lacks ? 1 + GOODBYES_AGAIN : 1;
 }

@@ -93,6 +93,13 @@ int ripc__partner_send(struct partner *partner, struct wire_packet *packet, uint
 	return ripc__packet_send(partner, packet);
 }
 
+void ripc__partner_greet(struct partner *partner)
+{
+	struct wire_packet hello = {0};
+
+	ripc__partner_send(partner, &hello, WIRE_HELLO_ONLY);
+}
+
 int ripc__partner_echo(struct partner *partner, uint64_t nonce)
 {
 	struct wire_packet packet;

@@ -28,6 +28,8 @@ void ripc__partner_header_bare(struct partner *partner, struct wire_packet *pack
 int ripc__partner_send(struct partner *partner, struct wire_packet *packet, uint8_t type);
 /* The same with a header that is filled in already. */
 int ripc__packet_send(struct partner *partner, struct wire_packet *packet);
+/* Sends our hello alone. */
+void ripc__partner_greet(struct partner *partner);
 /* Sends an echo with this nonce by the partner's route. */
 int ripc__partner_echo(struct partner *partner, uint64_t nonce);
 /* Sends a query whether the partner is there. Any packet of the partner answers it. */

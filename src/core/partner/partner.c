@@ -48,9 +48,8 @@
 static uint32_t place_of(const struct ripc_context *ctx, const struct device *device,
 		const struct ripc__addr *from)
 {
-	uint64_t network = (uint64_t)(device - ctx->peers.devices);
-
-	return (uint32_t)((ripc__host_key(ctx, from) + network) % GUESSING_MAX);
+	return (uint32_t)((ripc__host_key(ctx, from) + ripc__device_index(ctx, device)) %
+		GUESSING_MAX);
 }
 
 bool ripc__guess_take(struct ripc_context *ctx, const struct device *device,
@@ -183,12 +182,6 @@ static void begin(struct partner *partner,
 	while ((other = ripc__pair_at(partner->service->ctx, partner->service->incarnation,
 			partner->incarnation, place++)))
 		beyond(partner, other);
-}
-
-/* The same of replies alone, whose row begins later. */
-static void pair_begin_replies(struct partner *partner)
-{
-	begin(partner, replies_beyond);
 }
 
 void ripc__pair_begin(struct partner *partner)
@@ -677,12 +670,6 @@ static bool forget_on_trial(struct ripc_context *ctx)
 	return false;
 }
 
-/* Makes room for a partner that we look for: forgets an idle one. False: none is idle. */
-static bool crowd_forget(struct ripc_context *ctx)
-{
-	return forget_one(ctx, NULL);
-}
-
 /* The place for a new partner from this address, which we do not look for. */
 static enum place crowd_place(struct ripc_context *ctx, const struct ripc__addr *from)
 {
@@ -750,7 +737,7 @@ struct longs *ripc__longs_open(struct partner *partner, uint64_t number)
 		return NULL;
 	row_begin(partner->service, longs, WIRE_REPLIES);
 	partner->replies = longs;
-	pair_begin_replies(partner);
+	begin(partner, replies_beyond);
 	return longs;
 }
 
@@ -759,7 +746,7 @@ struct partner *ripc__partner_alloc(struct ripc_service *service, uint64_t id)
 	struct ripc_context *ctx = service->ctx;
 	struct partner *partner;
 
-	if (ctx->stats.partners >= PARTNERS_MAX && !crowd_forget(ctx)) {
+	if (ctx->stats.partners >= PARTNERS_MAX && !forget_one(ctx, NULL)) {
 		ctx->stats.drop_partner_limit++;
 		return NULL;
 	}
@@ -853,28 +840,17 @@ void ripc__partner_free(struct partner *partner)
 	partner_free_alone(partner);
 }
 
-/* Moves the shares of unread messages and streams, because the partner gets another peer. */
-static void shares_release(struct partner *partner)
-{
-	ripc__unread_release(partner);
-	ripc__heard_count(partner, false);
-}
-
-static void shares_hold(struct partner *partner)
-{
-	ripc__unread_hold(partner);
-	ripc__heard_count(partner, true);
-}
-
-/* Takes over the caller's reference. */
+/* The shares of unread messages and streams move along. */
 void ripc__partner_to_peer(struct partner *partner, struct peer *peer)
 {
 	struct ripc_context *ctx = partner->service->ctx;
 	struct peer *old = partner->peer;
 
-	shares_release(partner);
+	ripc__unread_release(partner);
+	ripc__heard_count(partner, false);
 	partner->peer = peer;
-	shares_hold(partner);
+	ripc__unread_hold(partner);
+	ripc__heard_count(partner, true);
 	ripc__peer_put(ctx, old);
 	partner->known = false;
 	(void)ripc__rights_judge(partner);
@@ -910,9 +886,7 @@ int ripc__partner_accept(struct ripc_service *service, struct device *device,
 	partner = ripc__partner_alloc(service, packet->hello.service);
 	if (!partner)
 		return -ENOMEM;
-	error = ripc__peer_get(ctx, (uint8_t)(device - ctx->peers.devices), packet->hello.context,
-		from,
-		&peer);
+	error = ripc__peer_get(ctx, device, packet->hello.context, from, &peer);
 	if (error)
 		goto err_free;
 	error = ripc__partner_attach(partner, packet->h.src, peer);
@@ -963,9 +937,8 @@ int ripc__partner_reroute(struct partner *partner, struct device *device,
 		const struct ripc__addr *to)
 {
 	struct ripc_context *ctx = partner->service->ctx;
-	uint8_t device_index = (uint8_t)(device - ctx->peers.devices);
 	struct peer *peer;
-	int error = ripc__peer_get(ctx, device_index, partner->peer->context, to, &peer);
+	int error = ripc__peer_get(ctx, device, partner->peer->context, to, &peer);
 
 	if (error)
 		return error;

@@ -13,15 +13,10 @@
 #include "core/wire/wire.h"
 #include "util/list.h"
 
-struct device;
 struct held;
 struct partner;
-struct peer;
 struct proving;
 struct ripc__addr;
-struct ripc_context;
-struct ripc_service;
-struct wire_packet;
 
 #define LONGS_MAX          64u    /* long messages of a row in progress from one to another */
 #define PARTNER_IDLE_US    60000000u  /* an idle partner is forgotten; > proof and packet life */

@@ -78,18 +78,13 @@ struct follow {
 
 /* ---- a peer ------------------------------------------------------------------------------ */
 
-static bool is_reliable(struct ripc_context *ctx, struct peer *peer)
-{
-	return ripc__peer_device(ctx, peer)->attr.caps & RIPC_CAP_RELIABLE;
-}
-
 static bool may_be_asked(const struct partner *partner)
 {
 	struct ripc_context *ctx = partner->service->ctx;
 	struct peer *peer = partner->peer;
 
 	return peer && !partner->dead && partner->resolved && !peer->opening && !peer->broken &&
-		!is_reliable(ctx, peer);
+		!ripc__peer_is_reliable(ctx, peer);
 }
 
 /* A token from a hello of another address may be another's: the partner has not answered yet. */
@@ -304,7 +299,7 @@ static bool is_named(struct partner *partner, struct device *device,
 	return false;
 }
 
-/* An answer to an echo of this partner came. True: the peer goes on at a new address. */
+/* An answer to an echo of this partner came. True: the answer proves a new address. */
 static bool follow_echoed(struct partner *partner, uint64_t nonce, struct device *device,
 		const struct ripc__addr *from)
 {
@@ -317,12 +312,7 @@ static bool follow_echoed(struct partner *partner, uint64_t nonce, struct device
 		follow_end(ctx, peer);
 		return false;
 	}
-	if (!peer->follow->n_asked || !is_named(partner, device, from) ||
-			ripc__route_change(ctx, peer, device, from))
-		return false;
-	peer->failed &= (uint8_t)~(1u << peer->device);
-	follow_end(ctx, peer);
-	return true;
+	return peer->follow->n_asked && is_named(partner, device, from);
 }
 
 /*
@@ -397,7 +387,7 @@ static void sound_all(struct ripc_context *ctx)
 		if (n == OWN_PARTNERS)
 			break;
 		if (!partner->peer || partner->dead || !partner->token_out ||
-				is_reliable(ctx, partner->peer))
+				ripc__peer_is_reliable(ctx, partner->peer))
 			continue;
 		if (is_waited_for(ctx, partner) || is_of_this_context(ctx, partner))
 			ripc__follow(partner);
@@ -471,27 +461,19 @@ static uint32_t failed_for(const struct ripc_context *ctx, const struct peer *pe
 
 bool ripc__route_is_lost(const struct partner *partner)
 {
-	const struct ripc_context *ctx = partner->service->ctx;
 	const struct peer *peer = partner->peer;
 
-	return peer && peer->broken &&
-		ctx->peers.devices[peer->device].attr.caps & RIPC_CAP_RELIABLE;
+	return peer && peer->broken && ripc__peer_is_reliable(partner->service->ctx, peer);
 }
 
-/* The partner has another route, or its route is open now. */
-static void route_ready(struct partner *partner)
-{
-	ripc__held_send(partner);
-	ripc__outgoing_hasten(partner);
-	ripc__outgoing_advance(partner);
-}
-
-/* Sends the packets that had to wait for the route. */
+/* Sends the packets that had to wait for the route, if it is open now. */
 static void go_on(struct partner *partner)
 {
 	if (partner->peer->opening)
 		return;
-	route_ready(partner);
+	ripc__held_send(partner);
+	ripc__outgoing_hasten(partner);
+	ripc__outgoing_advance(partner);
 }
 
 void ripc__route_answered(struct partner *partner, const struct ripc__answer *answer)
@@ -666,21 +648,22 @@ void ripc__peer_moved(struct partner *partner, struct device *device,
 		echo_ask(partner, candidate);
 }
 
+/* Did the echo to the candidate come back from there? */
+static bool candidate_echoed(const struct candidate *candidate, uint64_t nonce,
+		struct device *device, const struct ripc__addr *from)
+{
+	return candidate && candidate->nonce && candidate->nonce == nonce &&
+		candidate->device == device && ripc__route_same(device, &candidate->addr, from);
+}
+
 bool ripc__route_proven(struct partner *partner, uint64_t nonce, struct device *device,
 		const struct ripc__addr *from)
 {
 	struct ripc_context *ctx = partner->service->ctx;
 	struct peer *peer = partner->peer;
-	struct candidate *candidate = peer->candidate;
 
-	if (follow_echoed(partner, nonce, device, from)) {
-		candidate_free(peer);
-		route_taken(ctx, peer);
-		return true;
-	}
-	if (!candidate || candidate->nonce == 0 || candidate->nonce != nonce ||
-			candidate->device != device ||
-			!ripc__route_same(device, &candidate->addr, from))
+	if (!follow_echoed(partner, nonce, device, from) &&
+			!candidate_echoed(peer->candidate, nonce, device, from))
 		return false;
 	if (ripc__route_change(ctx, peer, device, from))
 		return false;

@@ -105,18 +105,17 @@ static int unreachable(int error)
 }
 
 /* A peer that was not met yet. */
-static int peer_new(struct ripc_context *ctx, uint8_t device_index, const struct ripc__addr *addr,
+static int peer_new(struct ripc_context *ctx, struct device *device, const struct ripc__addr *addr,
 		struct peer **peer_out)
 {
 	RIPC__HOLD_CANCEL;
-	struct device *device = &ctx->peers.devices[device_index];
 	struct peer *peer = calloc(1, sizeof(*peer) + ctx->peers.route_bytes);
 	int error = -ENOMEM;
 
 	if (!peer)
 		return -ENOMEM;
-	*peer = (struct peer){.partners = 1, .device = device_index, .slow_start = true,
-		.window = UNASKED_BYTES};
+	*peer = (struct peer){.partners = 1, .device = (uint8_t)ripc__device_index(ctx, device),
+		.slow_start = true, .window = UNASKED_BYTES};
 	peer->host = host_get(ctx, addr);
 	if (!peer->host)
 		goto err_free;
@@ -136,21 +135,21 @@ err_free:
 static void peer_free(struct ripc_context *ctx, struct peer *peer)
 {
 	RIPC__HOLD_CANCEL;
-	struct device *device = &ctx->peers.devices[peer->device];
+	struct device *device = ripc__peer_device(ctx, peer);
 
 	device->ops->route.close(device->port, peer->route);
 	free(peer->flow);
 	free(peer);
 }
 
-int ripc__peer_get(struct ripc_context *ctx, uint8_t device_index, uint64_t context,
+int ripc__peer_get(struct ripc_context *ctx, struct device *device, uint64_t context,
 		const struct ripc__addr *addr, struct peer **peer_out)
 {
 	uint64_t key = peer_key(ctx, context, addr, false);
 	struct peer *peer = ripc__map_get(&ctx->peers.all, key);
 	int error;
 
-	if (peer && !ripc__peer_is_at(ctx, peer, &ctx->peers.devices[device_index], addr)) {
+	if (peer && !ripc__peer_is_at(ctx, peer, device, addr)) {
 		key = peer_key(ctx, context, addr, true);
 		peer = ripc__map_get(&ctx->peers.all, key);
 	}
@@ -160,7 +159,7 @@ int ripc__peer_get(struct ripc_context *ctx, uint8_t device_index, uint64_t cont
 		*peer_out = peer;
 		return 0;
 	}
-	error = peer_new(ctx, device_index, addr, &peer);
+	error = peer_new(ctx, device, addr, &peer);
 	if (error)
 		return error;
 	peer->key = key;
@@ -386,8 +385,7 @@ int ripc__route_find(struct ripc_context *ctx, const struct ripc__answer *answer
 	int error, why = 0;
 
 	while ((device = ripc__route_choose(ctx, refusing, ctx->peers.n_devices, answer, &addr))) {
-		error = ripc__peer_get(ctx, (uint8_t)ripc__device_index(ctx, device),
-			answer->record.context, &addr, peer);
+		error = ripc__peer_get(ctx, device, answer->record.context, &addr, peer);
 		if (!error && refusing)
 			have_failed(ctx, *peer, refusing, why);
 		if (!error || error == -ENOMEM)

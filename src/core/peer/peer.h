@@ -14,14 +14,11 @@
 #include "devices.h"
 
 struct candidate;
-struct device;
 struct follow;
 struct inquiry;
 struct peer;
-struct ripc__addr;
 struct ripc__answer;
 struct ripc__timer;
-struct ripc_context;
 
 #define UNASKED_BYTES      65536u /* of a long message that may be sent unasked (protocol.md) */
 
@@ -98,7 +95,7 @@ struct host *ripc__host_find(struct ripc_context *ctx, const struct ripc__addr *
  * The peer of a context that was met at an address: one reference more. -ENOMEM; -ENETDOWN,
  * -EHOSTUNREACH: the network makes no route there.
  */
-int ripc__peer_get(struct ripc_context *ctx, uint8_t device_index, uint64_t context,
+int ripc__peer_get(struct ripc_context *ctx, struct device *device, uint64_t context,
 		const struct ripc__addr *addr, struct peer **peer);
 void ripc__peer_put(struct ripc_context *ctx, struct peer *peer);
 size_t ripc__peers_bytes(struct ripc_context *ctx);
@@ -152,6 +149,12 @@ static inline bool ripc__peer_is_at(struct ripc_context *ctx, const struct peer 
 {
 	return ripc__peer_device(ctx, peer) == device &&
 		device->ops->route.matches(device->port, peer->route, addr);
+}
+
+/* Are datagrams to the peer not lost while it lives? */
+static inline bool ripc__peer_is_reliable(struct ripc_context *ctx, const struct peer *peer)
+{
+	return ripc__peer_device(ctx, peer)->attr.caps & RIPC_CAP_RELIABLE;
 }
 
 static inline bool ripc__is_intact(const struct device *device)
