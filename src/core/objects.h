@@ -152,6 +152,12 @@ static inline int ripc__refusal(const struct ripc_context *ctx)
 	return ripc__is_closed(ctx) ? -ESHUTDOWN : -EOWNERDEAD;
 }
 
+/* The coarse clock: time in units of 1,024 us; wraps after 50 days. */
+static inline uint32_t ripc__now_1024us(const struct ripc_context *ctx)
+{
+	return (uint32_t)(ctx->now_us >> 10);
+}
+
 static inline void ripc__point(struct ripc_context *ctx, const char *name)
 {
 	if (__builtin_expect(ctx->env.point != NULL, 0))

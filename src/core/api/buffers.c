@@ -300,7 +300,7 @@ static bool mark_places(struct cancelled *of, const struct message *message)
 
 static struct incoming *marked_incoming(struct cancelled *of)
 {
-	list_for_each_entry(partner, &of->svc->ctx->partners.all, struct partner, node) {
+	for_each_partner(partner, of->svc->ctx) {
 		if (partner->service != of->svc)
 			continue;
 		list_for_each_entry(incoming, &partner->incoming, struct incoming, node) {

@@ -718,7 +718,7 @@ static bool nothing_outgoing(void *arg)
 {
 	struct ripc_context *ctx = arg;
 
-	list_for_each_entry(partner, &ctx->partners.all, struct partner, node) {
+	for_each_partner(partner, ctx) {
 		if (ripc__has_outgoing(partner))
 			return false;
 	}

@@ -369,8 +369,7 @@ static int ping_once(struct ripc_service *svc, uint64_t to, struct ping *ping)
 	if (ping->n_sent++ >= PINGS_LOST)
 		ripc__follow(partner);
 	packet.stamp = ctx->env.now_us(ctx->env.arg);
-	ripc__partner_header(partner, &packet, WIRE_ECHO);
-	ripc__partner_send(partner, &packet);
+	ripc__partner_send(partner, &packet, WIRE_ECHO);
 	return 0;
 }
 

@@ -20,7 +20,6 @@
 #include "core/peer/peer.h"
 #include "core/resolve/resolver.h"
 #include "core/show/show.h"
-#include "core/wire/record.h"
 #include "internal.h"
 #include "ripc/list.h"
 #include "util/list.h"
@@ -67,14 +66,10 @@ static void address_text(struct ripc_context *ctx, const struct ripc__answer *an
 
 	text[0] = '\0';
 	for (uint32_t i = 0; i < answer->record.n_addrs && !text[0]; i++) {
-		const struct wire_record_addr *from = &answer->record.addrs[i];
-
 		for (uint32_t d = 0; d < ctx->peers.n_devices && !text[0]; d++) {
 			const struct device *device = &ctx->peers.devices[d];
 
-			if (device->ops->id == from->backend &&
-					device->ops->route.choose(device->port, from->blob,
-						from->len, answer->host, &addr) == 0)
+			if (ripc__route_named(device, answer, i, &addr))
 				ripc__addr_text(ctx, device, &addr, text);
 		}
 	}

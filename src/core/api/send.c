@@ -319,7 +319,7 @@ static bool cancel_lent(struct ripc_service *svc, uint64_t cookie)
 
 static struct outgoing *outgoing_with(struct ripc_service *svc, uint64_t cookie, bool cancelling)
 {
-	list_for_each_entry(partner, &svc->ctx->partners.all, struct partner, node) {
+	for_each_partner(partner, svc->ctx) {
 		if (partner->service != svc)
 			continue;
 		list_for_each_entry(outgoing, &partner->longs.outgoing, struct outgoing, node) {

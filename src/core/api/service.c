@@ -52,9 +52,7 @@ static void builtin_init(struct ripc_service *service, struct message *message)
 /* Refuses messages that are arriving at this service. */
 static void refuse_incoming(struct ripc_service *service, int status)
 {
-	list_for_each(node, &service->ctx->partners.all) {
-		struct partner *partner = list_entry(node, struct partner, node);
-
+	for_each_partner(partner, service->ctx) {
 		while (partner->service == service && !list_empty(&partner->incoming))
 			ripc__incoming_refuse(list_entry(partner->incoming.next, struct incoming,
 				node), status, true);
@@ -302,7 +300,7 @@ void ripc__service_end(struct ripc_service *service)
 	ripc__watches_end(service);
 	queue_end(service);
 	ripc__acks_flush(ctx);
-	list_for_each_entry_safe(partner, &ctx->partners.all, struct partner, node) {
+	for_each_partner_safe(partner, ctx) {
 		if (partner->service == service) {
 			ripc__goodbye(partner);
 			ripc__outgoing_lost(partner, -ECANCELED, UINT64_MAX);

@@ -589,7 +589,7 @@ static void lost(struct call *call)
 static uint64_t last_word_us(const struct call *call)
 {
 	struct ripc_context *ctx = context_of(call);
-	uint64_t silent_us = (uint64_t)((uint32_t)(ctx->now_us >> 10) - call->partner->heard) << 10;
+	uint64_t silent_us = (uint64_t)ripc__silence_1024us(call->partner) << 10;
 
 	return silent_us < ctx->now_us - call->heard_us ? ctx->now_us - silent_us : call->heard_us;
 }
@@ -612,7 +612,7 @@ static uint64_t ask_whether_there(struct call *call)
 
 	if (silent_us < there_us(ctx))
 		return there_us(ctx) - silent_us;
-	if ((uint32_t)(ctx->now_us >> 10) - peer->sounded < there_us(ctx) >> 11)
+	if (ripc__now_1024us(ctx) - peer->sounded < there_us(ctx) >> 11)
 		return there_us(ctx);
 	ripc__follow_or_sound(call->partner);
 	return ripc__silence_of_doubted_us(peer) + DOUBT_LATER_US;

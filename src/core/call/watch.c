@@ -104,7 +104,7 @@ static void attach(struct watch *watch, struct partner *partner)
 		leave(watch);
 		watch->partner = partner;
 		partner->n_asked++;
-		partner->peer->heard = (uint32_t)(watch->service->ctx->now_us >> 10);
+		partner->peer->heard = ripc__now_1024us(watch->service->ctx);
 		if (partner->state != PARTNER_READY)
 			ripc__follow_or_sound(partner);
 	}
@@ -186,7 +186,7 @@ static void look_after(struct watch *watch, struct round *round)
 	struct partner *partner = watch->partner;
 	struct peer *peer = partner->peer;
 	uint32_t most = (uint32_t)(ripc__silence_us(ctx) >> 10);
-	uint32_t now = (uint32_t)(ctx->now_us >> 10), after = ask_after(ctx);
+	uint32_t now = ripc__now_1024us(ctx), after = ask_after(ctx);
 	uint64_t due_us;
 
 	if (ripc__resolver_doubts(ctx->resolver, watch->id)) {

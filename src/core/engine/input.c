@@ -150,19 +150,11 @@ static bool is_answer(const struct wire_packet *packet)
 		packet->h.type == WIRE_ABORT;
 }
 
-/* Did the packet come from the address that the route to the partner leads to? */
-static bool is_from_route(struct device *device, const struct partner *partner,
-		const struct ripc__event *event)
-{
-	return ripc__peer_device(partner->service->ctx, partner->peer) == device &&
-		device->ops->route.matches(device->port, partner->peer->route, event->from);
-}
-
 /* May the packet's token be a lucky guess? (partner/partners.h) */
 static bool is_guessed(struct ripc_context *ctx, struct device *device,
 		const struct partner *partner, const struct ripc__event *event)
 {
-	return !is_from_route(device, partner, event) &&
+	return !ripc__peer_is_at(ctx, partner->peer, device, event->from) &&
 		ripc__guess_is_tried(ctx, device, event->from);
 }
 
@@ -217,12 +209,8 @@ static void input_retry(struct ripc_context *ctx, struct partner *partner,
 	if (!repeat)
 		return;
 	ripc__held_send(partner);
-	if (!partner->held && !ripc__has_outgoing(partner)) {
-		struct wire_packet hello = {0};
-
-		ripc__partner_header(partner, &hello, WIRE_HELLO_ONLY);
-		ripc__partner_send(partner, &hello);
-	}
+	if (!partner->held && !ripc__has_outgoing(partner))
+		ripc__partner_greet(partner);
 }
 
 /*
@@ -232,7 +220,7 @@ static void input_retry(struct ripc_context *ctx, struct partner *partner,
 static uint64_t gone_since(const struct ripc_context *ctx, const struct partner *partner,
 		uint64_t gone_for_us)
 {
-	uint32_t silence = (uint32_t)(ctx->now_us >> 10) - partner->heard;
+	uint32_t silence = ripc__silence_1024us(partner);
 
 	if (partner->token_out && gone_for_us > ((uint64_t)silence << 10) + LATE_US)
 		return UINT64_MAX;
@@ -274,7 +262,7 @@ static void input_refused(struct ripc_context *ctx, struct partner *partner,
 		return;
 	}
 	if (partner->token_out) {
-		partner->heard = partner->peer->heard = (uint32_t)(ctx->now_us >> 10);
+		partner->heard = partner->peer->heard = ripc__now_1024us(ctx);
 		ripc__hint_answered(partner);
 	}
 	if (is_old)
@@ -311,7 +299,7 @@ static void input_answer(struct ripc_context *ctx, struct device *device,
 
 	if (partner && ctx->seal && !ripc__sealed_same(partner->peer->route, event->from))
 		partner = NULL;
-	from_route = partner && is_from_route(device, partner, event);
+	from_route = partner && ripc__peer_is_at(ctx, partner->peer, device, event->from);
 	if (partner && packet->h.type != WIRE_ABORT && !from_route &&
 			!ripc__follow_denied(partner, packet))
 		partner = NULL;
@@ -335,7 +323,7 @@ static void challenge(struct partner *partner, struct device *device,
 	struct wire_packet hello = {0};
 
 	ctx->stats.drop_token++;
-	if (!is_from_route(device, partner, event) &&
+	if (!ripc__peer_is_at(ctx, partner->peer, device, event->from) &&
 			ripc__partner_reroute(partner, device, event->from))
 		return;
 	ripc__partner_challenge(partner);
@@ -372,7 +360,6 @@ static struct partner *first_contact(struct ripc_context *ctx, struct device *de
 		const struct wire_packet *packet, const struct ripc__event *event)
 {
 	struct ripc_service *service = ripc__map_get(&ctx->services.by_incarnation, packet->h.dst);
-	struct wire_packet hello = {0};
 	struct partner *partner = NULL;
 	enum claim claim;
 
@@ -401,8 +388,7 @@ static struct partner *first_contact(struct ripc_context *ctx, struct device *de
 	if (!partner->crossed)
 		ripc__pair_inherit(partner);
 	partner->known = false;
-	ripc__partner_header(partner, &hello, WIRE_HELLO_ONLY);
-	ripc__partner_send(partner, &hello);
+	ripc__partner_greet(partner);
 	return claim == CLAIM_CROSSED || partner->on_trial ? NULL : partner;
 }
 
@@ -464,7 +450,8 @@ static void input_echo(struct partner *partner, struct device *device,
 	struct ripc_context *ctx = partner->service->ctx;
 	struct wire_packet answer = {.value = packet->value, .stamp = packet->stamp};
 	/* A partner that has only claimed its ID gets the reply, wherever the packet came from. */
-	bool by_route = is_from_route(device, partner, event) || !partner->resolved;
+	bool by_route = !partner->resolved ||
+		ripc__peer_is_at(ctx, partner->peer, device, event->from);
 
 	if (!by_route) {
 		ripc__partner_header_bare(partner, &answer, WIRE_ECHO_REPLY);
@@ -472,8 +459,7 @@ static void input_echo(struct partner *partner, struct device *device,
 	}
 	/* The network of the packet may fail in the other direction, for lack of descriptors. */
 	if (by_route || ripc__peer_device(ctx, partner->peer) != device) {
-		ripc__partner_header(partner, &answer, WIRE_ECHO_REPLY);
-		ripc__partner_send(partner, &answer);
+		ripc__partner_send(partner, &answer, WIRE_ECHO_REPLY);
 	}
 }
 
@@ -563,7 +549,7 @@ static struct partner *take_ack(struct partner *partner, const struct wire_packe
 static void input_partner(struct ripc_context *ctx, struct device *device, struct partner *partner,
 		const struct wire_packet *packet, const struct ripc__event *event)
 {
-	partner->heard = (uint32_t)(ctx->now_us >> 10);
+	partner->heard = ripc__now_1024us(ctx);
 	/* A plain short is verified while it is copied; other packets before they take effect. */
 	if (packet->h.type == WIRE_SHORT && !(packet->h.flags & (WIRE_F_HELLO | WIRE_F_ACK)) &&
 			partner->known && !partner->denied) {
@@ -660,8 +646,8 @@ static RIPC__RARE bool late_echo(struct ripc_context *ctx, struct device *device
 {
 	struct wire_packet reply = {.value = packet->value};
 
-	if (packet->h.type != WIRE_ECHO || packet->stamp != 0 ||
-			!(partner->resolved || is_from_route(device, partner, event)) ||
+	if (packet->h.type != WIRE_ECHO || packet->stamp != 0 || (!partner->resolved &&
+			!ripc__peer_is_at(ctx, partner->peer, device, event->from)) ||
 			ripc__guess_is_tried(ctx, device, event->from) || !verified(ctx, packet))
 		return false;
 	ripc__partner_header_bare(partner, &reply, WIRE_ECHO_REPLY);
@@ -703,8 +689,8 @@ void ripc__input(struct ripc_context *ctx, struct device *device, const struct r
 	partner = ripc__partner_by_token(ctx, &packet.h);
 	/* The usual case: a partner that lives and has given our token back, by its route. */
 	if (packet.plain && partner && partner->known && !partner->dead && !partner->denied &&
-			is_from_route(device, partner, event)) {
-		partner->heard = (uint32_t)(ctx->now_us >> 10);
+			ripc__peer_is_at(ctx, partner->peer, device, event->from)) {
+		partner->heard = ripc__now_1024us(ctx);
 		ripc__partner_touch(partner);
 		ripc__short_plain(partner, &packet);
 		return;
@@ -721,7 +707,7 @@ void ripc__input(struct ripc_context *ctx, struct device *device, const struct r
 		partner = token_returned(ctx, device, partner, &packet, event);
 	if (!partner)
 		return;
-	from_route = is_from_route(device, partner, event);
+	from_route = ripc__peer_is_at(ctx, partner->peer, device, event->from);
 	if (partner->dead || (!from_route && ripc__guess_is_tried(ctx, device, event->from))) {
 		ctx->stats.drop_token++;
 		return;
@@ -772,8 +758,7 @@ static bool is_about(struct ripc_context *ctx, struct device *device,
 {
 	if (!event->status && ripc__sealed_same(peer->route, event->from))
 		return true;
-	return ripc__peer_device(ctx, peer) == device &&
-		device->ops->route.matches(device->port, peer->route, event->from);
+	return ripc__peer_is_at(ctx, peer, device, event->from);
 }
 
 /* Are requests or long messages in progress that the partner may have accepted? */
@@ -806,9 +791,8 @@ static bool may_stay(struct partner *partner)
 void ripc__handshake_ended(struct ripc_context *ctx, struct device *device,
 		const struct ripc__event *event)
 {
-	ctx->partners.walking = ctx->loop.changed = true;
-	list_for_each_safe(node, &ctx->partners.all) {
-		struct partner *partner = list_entry(node, struct partner, node);
+	ctx->loop.changed = true;
+	for_each_partner_safe(partner, ctx) {
 		int status = event->status;
 
 		/*
@@ -825,20 +809,16 @@ void ripc__handshake_ended(struct ripc_context *ctx, struct device *device,
 		if (status)
 			ripc__partner_lost(partner, status, UINT64_MAX);
 	}
-	ctx->partners.walking = false;
 }
 
 void ripc__rights_changed(struct ripc_context *ctx)
 {
-	ctx->partners.walking = ctx->loop.changed = true;
-	list_for_each_safe(node, &ctx->partners.all) {
-		struct partner *partner = list_entry(node, struct partner, node);
-
+	ctx->loop.changed = true;
+	for_each_partner_safe(partner, ctx) {
 		if (!partner->peer || partner->dead)
 			continue;
 		(void)ripc__rights_judge(partner);
 		if (partner->barred)
 			ripc__outgoing_advance(partner); /* waiting messages end */
 	}
-	ctx->partners.walking = false;
 }

@@ -13,7 +13,6 @@
 
 struct device;
 struct ripc__event;
-struct ripc_context;
 struct signals;
 
 /* ---- enter ------------------------------------------------------------------------------- */

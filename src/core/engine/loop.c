@@ -15,6 +15,7 @@
 #include "core/message/move.h"
 #include "core/net/backend.h"
 #include "core/objects.h"
+#include "core/partner/find.h"
 #include "core/partner/packet.h"
 #include "core/partner/partner.h"
 #include "core/partner/roam.h"
@@ -121,11 +122,12 @@ int ripc__enter_in_hastily(const struct ripc_service *service)
 /* When idle partners must give back links and descriptors, also if nothing else happens. */
 static uint64_t sweep_due(const struct ripc_context *ctx)
 {
+	const struct partner *oldest = ripc__partner_at(ctx, ctx->partners.all.next);
 	uint64_t due;
 
-	if (list_empty(&ctx->partners.all))
+	if (!oldest)
 		return UINT64_MAX;
-	due = list_entry(ctx->partners.all.next, struct partner, node)->used_us + PARTNER_IDLE_US;
+	due = oldest->used_us + PARTNER_IDLE_US;
 	return due < ctx->loop.next_sweep_us ? ctx->loop.next_sweep_us : due;
 }
 
@@ -313,12 +315,6 @@ int ripc__timers_progress(struct ripc_context *ctx)
 	return work;
 }
 
-int ripc__resolver_progress(struct ripc_context *ctx)
-{
-	ctx->loop.resolver_us = ctx->now_us;
-	return ripc__resolver_step(ctx->resolver, ctx->now_us);
-}
-
 /* Polls the devices. only: this device alone; NULL: all. */
 static int devices_progress(struct ripc_context *ctx, struct device *only)
 {
@@ -338,7 +334,7 @@ int ripc__due_progress(struct ripc_context *ctx, int work)
 		ripc__acks_flush(ctx);
 	if ((!ctx->loop.thread_runs && ctx->now_us - ctx->loop.resolver_us >= THREAD_TICK_US) ||
 			ripc__resolver_deadline(ctx->resolver) <= ctx->now_us)
-		work += ripc__resolver_progress(ctx);
+		work += ripc__news_read(ctx);
 	return work;
 }
 

@@ -66,9 +66,8 @@ struct loop {
 int ripc__poll(struct ripc_context *ctx);
 /* Polls the ports and the timers once; returns the work done. */
 int ripc__progress(struct ripc_context *ctx);
-/* Runs timers that are due; takes packets of the resolver's sources. Both return the work done. */
+/* Runs timers that are due; returns the work done. */
 int ripc__timers_progress(struct ripc_context *ctx);
-int ripc__resolver_progress(struct ripc_context *ctx);
 /*
  * As ripc__progress(), for callers that poll in a loop: polls the hot device up to "times" times
  * while it has nothing. Polls also carry reads and writes on. While shorts follow one another,

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "core/base/base.h"
+#include "core/partner/find.h"
 #include "core/resolve/resolver.h"
 #include "util/system/kick.h"
 #include "util/system/thread.h"
@@ -116,7 +117,7 @@ static void thread_round(struct ripc_context *ctx, struct shift *shift)
 	}
 	if (ripc__any_revents(fds + 1, n_resolver - 1) ||
 			ripc__resolver_deadline(ctx->resolver) <= ctx->now_us)
-		ripc__resolver_progress(ctx);
+		ripc__news_read(ctx);
 	if ((ctx->loop.thread_holds && looks) || until_us == now_us ||
 			ripc__any_revents(fds + n_resolver, n - n_resolver))
 		thread_progress(ctx);

@@ -34,6 +34,7 @@
 
 #include "core/events.h"
 #include "core/objects.h"
+#include "core/partner/find.h"
 #include "core/partner/packet.h"
 #include "core/partner/partner.h"
 #include "core/peer/devices.h"
@@ -335,7 +336,7 @@ static void reader_sleep(struct ripc_context *ctx, struct waiter *self, uint64_t
 		ctx->loop.reader_kicked = false;
 	}
 	if (ripc__any_revents(fds + n_ports, n - n_ports))
-		ripc__resolver_progress(ctx);
+		ripc__news_read(ctx);
 	for (nfds_t i = 1; i < n_ports; i++) {
 		ctx->loop.expect_sleep |= fds[i].revents != 0;
 		ctx->loop.quiet &= fds[i].revents == 0;

@@ -14,7 +14,6 @@
 #include "loop.h"
 
 struct device;
-struct ripc_context;
 
 /* Waits until ready(arg) or the deadline, and does the context's work meanwhile. True: ready. */
 bool ripc__wait(struct ripc_context *ctx, bool (*ready)(void *arg), void *arg,

@@ -64,8 +64,8 @@ static void sum_up(struct fanout *fanout)
 
 static void references_drop(struct fanout *fanout)
 {
-	for (uint32_t i = 0; fanout->flags & RIPC_GIVE && i < fanout->n_items; i++)
-		ripc__buffer_free(context_of(fanout), fanout->items[i].iov_base);
+	if (fanout->flags & RIPC_GIVE)
+		ripc__buffers_free(context_of(fanout), fanout->items, fanout->n_items);
 }
 
 /* Drops the sender's references, unless the application learns that it still has them. */
@@ -229,17 +229,8 @@ void ripc__fanout_told(struct message *message)
 
 static int references_take(struct fanout *fanout)
 {
-	struct ripc_context *ctx = context_of(fanout);
-	int error = 0;
-
-	for (uint32_t i = 0; fanout->flags & RIPC_GIVE && i < fanout->n_items; i++) {
-		error = ripc__buffer_ref(ctx, fanout->items[i].iov_base);
-		while (error && i--)
-			ripc__buffer_free(ctx, fanout->items[i].iov_base);
-		if (error)
-			break;
-	}
-	return error;
+	return fanout->flags & RIPC_GIVE ? ripc__buffers_ref(context_of(fanout), fanout->items,
+		fanout->n_items) : 0;
 }
 
 /* Begins a member's part. A part that can neither begin nor wait was not delivered. */

@@ -307,8 +307,8 @@ int ripc__group_short(struct ripc_service *service, const struct ripc_send *requ
 		failed = keep(service, request, total, gathering, &kept);
 	if (send_all(service, request, gathering, kept, &failed) || kept)
 		failed = 0;
-	for (uint32_t i = 0; !failed && request->flags & RIPC_GIVE && i < request->n_items; i++)
-		ripc__buffer_free(ctx, request->items[i].iov_base);
+	if (!failed && request->flags & RIPC_GIVE)
+		ripc__buffers_free(ctx, request->items, request->n_items);
 	return failed;
 }
 

@@ -84,8 +84,7 @@ static void answer(struct heard *heard)
 
 	wire_clear(&packet);
 	packet.stream = (struct wire_stream){heard->group, heard->token, heard->top};
-	ripc__partner_header(heard->partner, &packet, WIRE_HEARD);
-	ripc__partner_send(heard->partner, &packet);
+	ripc__partner_send(heard->partner, &packet, WIRE_HEARD);
 }
 
 /* Ignores multicast shorts of the stream until STREAM comes, and notifies the sender. */
@@ -383,13 +382,11 @@ static bool is_authentic(const struct heard *heard, const struct device *device,
 		const struct wire_packet *packet, const struct ripc__event *event)
 {
 	const struct partner *partner = heard->partner;
-	struct ripc_context *ctx = partner->service->ctx;
 
 	return heard->token && heard->token == packet->h.token && heard->group == packet->h.dst &&
 		partner->incarnation == packet->h.src && !partner->dead &&
 		heard->given == partner->token_in &&
-		ripc__peer_device(ctx, partner->peer) == device &&
-		device->ops->route.matches(device->port, partner->peer->route, event->from);
+		ripc__peer_is_at(partner->service->ctx, partner->peer, device, event->from);
 }
 
 static void take(struct heard *heard, const struct wire_packet *packet)
@@ -398,7 +395,7 @@ static void take(struct heard *heard, const struct wire_packet *packet)
 	uint64_t number = packet->h.number;
 	bool is_first;
 
-	partner->heard = (uint32_t)(partner->service->ctx->now_us >> 10);
+	partner->heard = ripc__now_1024us(partner->service->ctx);
 	heard->used_us = partner->service->ctx->now_us;
 	ripc__partner_touch(partner);
 	if (number >= heard->first)

@@ -18,7 +18,6 @@ struct partner;
 struct ripc__event;
 struct ripc_context;
 struct ripc_service;
-struct wire_packet;
 
 /* Handlers of the packet types about streams (engine/input.c). */
 extern packet_handler *const ripc__group_handlers[WIRE_TYPE_END];

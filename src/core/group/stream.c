@@ -242,9 +242,8 @@ static void tell(struct stream *stream, struct partner *partner)
 	hearer->round = stream->round;
 	wire_clear(&packet);
 	packet.stream = (struct wire_stream){stream->group, stream->token, stream->number + 1};
-	ripc__partner_header(partner, &packet, WIRE_STREAM);
 	ripc__partner_touch(partner);
-	ripc__partner_send(partner, &packet);
+	ripc__partner_send(partner, &packet, WIRE_STREAM);
 }
 
 /* Forgets members without announcement. A member without a recent answer is not reached. */

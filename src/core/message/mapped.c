@@ -272,8 +272,7 @@ struct message *ripc__mapped_message(struct partner *partner, const struct wire_
 			start += items[i].iov_len;
 			continue;
 		}
-		while (i-- > 0)
-			ripc__buffer_free(ctx, items[i].iov_base);
+		ripc__buffers_free(ctx, items, i);
 		ripc__message_free(message);
 		return NULL;
 	}

@@ -91,13 +91,12 @@ static int place_find(const struct message *message, struct list *windows, struc
 /* The sender as a reader in the sense of the pool (ripc__pool_share()). */
 static uint64_t reader_of(const struct partner *partner)
 {
-	const struct device *device = ripc__peer_device(partner->service->ctx, partner->peer);
-	struct ripc__where where;
+	const struct ripc_context *ctx = partner->service->ctx;
+	const struct peer *peer = partner->peer;
 
-	if (!(device->attr.caps & RIPC_CAP_MAP) || partner->peer->opening)
+	if (!(ctx->peers.devices[peer->device].attr.caps & RIPC_CAP_MAP) || peer->opening)
 		return 0;
-	device->ops->route.where(device->port, partner->peer->route, &where);
-	return where.reader;
+	return ripc__peer_where(ctx, peer).reader;
 }
 
 struct message *ripc__places_find(struct partner *partner, const struct wire_packet *packet,

@@ -22,7 +22,6 @@
 #include "core/resolve/resolver.h"
 #include "core/send/outgoing.h"
 #include "core/send/short.h"
-#include "core/wire/record.h"
 #include "core/wire/wire.h"
 #include "packet.h"
 #include "partner.h"
@@ -58,23 +57,15 @@ struct askers {
 
 /* ---- identification ---------------------------------------------------------------------- */
 
-static bool leads_to(const struct partner *partner, const struct device *device,
-		const struct ripc__addr *addr)
-{
-	return ripc__peer_device(partner->service->ctx, partner->peer) == device &&
-		device->ops->route.matches(device->port, partner->peer->route, addr);
-}
-
 bool ripc__claim_lives_there(const struct partner *partner, const struct ripc__answer *answer)
 {
-	const struct device *device = ripc__peer_device(partner->service->ctx, partner->peer);
-	const struct wire_record *record = &answer->record;
+	struct ripc_context *ctx = partner->service->ctx;
+	const struct device *device = ripc__peer_device(ctx, partner->peer);
 	struct ripc__addr addr;
 
-	for (uint32_t i = 0; i < record->n_addrs; i++) {
-		if (record->addrs[i].backend == device->ops->id && device->ops->route.choose(
-				device->port, record->addrs[i].blob, record->addrs[i].len,
-				answer->host, &addr) == 0 && leads_to(partner, device, &addr))
+	for (uint32_t i = 0; i < answer->record.n_addrs; i++) {
+		if (ripc__route_named(device, answer, i, &addr) &&
+				ripc__peer_is_at(ctx, partner->peer, device, &addr))
 			return true;
 	}
 	return false;
@@ -106,10 +97,7 @@ static bool is_recorded(struct ripc_context *ctx, struct device *device,
 			answer->record.context != packet->hello.context)
 		return false;
 	for (uint32_t i = 0; i < answer->record.n_addrs; i++) {
-		const struct wire_record_addr *at = &answer->record.addrs[i];
-
-		if (at->backend == device->ops->id && device->ops->route.choose(device->port,
-				at->blob, at->len, answer->host, &addr) == 0 &&
+		if (ripc__route_named(device, answer, i, &addr) &&
 				memcmp(addr.host, from->host, sizeof(addr.host)) == 0 &&
 				ripc__route_same(device, &addr, from))
 			return true;
@@ -128,7 +116,7 @@ enum claim ripc__claim_find(struct ripc_service *service, struct device *device,
 	bool is_taken = false, is_late = false;
 
 	for (; (partner = ripc__pair_at(ctx, service->incarnation, packet->h.src, n)); n++) {
-		bool is_here = leads_to(partner, device, from);
+		bool is_here = ripc__peer_is_at(ctx, partner->peer, device, from);
 
 		n_host += partner->peer->host->key == host;
 		if (!says(partner, packet->hello.service, packet->hello.context)) {
@@ -207,30 +195,6 @@ void ripc__claim_forget(struct partner *partner)
 	partner->proving = NULL;
 }
 
-/* An echo is sent to each address that the record has for one of our devices. */
-static void echoes_send(struct partner *partner, const struct ripc__answer *answer)
-{
-	struct ripc_context *ctx = partner->service->ctx;
-	const struct wire_record *record = &answer->record;
-	struct ripc__addr addr;
-
-	for (uint32_t d = 0; d < ctx->peers.n_devices; d++) {
-		struct device *device = &ctx->peers.devices[d];
-
-		for (uint32_t i = 0; i < record->n_addrs; i++) {
-			struct wire_packet echo = {.value = partner->proving->nonce};
-
-			if (record->addrs[i].backend != device->ops->id ||
-					device->ops->route.choose(device->port,
-						record->addrs[i].blob, record->addrs[i].len,
-						answer->host, &addr))
-				continue;
-			ripc__partner_header_bare(partner, &echo, WIRE_ECHO);
-			ripc__stranger_send(ctx, device, &addr, &echo, WIRE_HEADER_MAX);
-		}
-	}
-}
-
 /*
  * The partner's address may have changed: queries it again. ripc__claim_answered() gets the
  * answer.
@@ -260,7 +224,7 @@ static void proving_fire(void *owner, struct ripc__timer *timer)
 		ripc__claim_forget(partner);
 		return;
 	}
-	echoes_send(partner, answer);
+	ripc__partner_echo_to(partner, answer, proving->nonce, true);
 	if (++proving->n_asked % ECHOES_FIRST == 0)
 		ask_again(partner);
 	if (proving->wait_us < ECHO_SLOWEST_US)
@@ -285,7 +249,7 @@ static void prove(struct partner *partner, const struct ripc__answer *answer)
 	*proving = (struct proving){.timer.fire = proving_fire, .partner = partner,
 		.nonce = ripc__nonce(ctx), .wait_us = ECHO_AGAIN_US};
 	partner->proving = proving;
-	echoes_send(partner, answer);
+	ripc__partner_echo_to(partner, answer, proving->nonce, true);
 	ripc__timer_set(&ctx->loop.timers, &proving->timer, ctx->now_us + proving->wait_us);
 }
 
@@ -394,13 +358,11 @@ static bool may_ask_all(struct partner *partner)
 static int look_up(struct partner *partner, const struct ripc__answer **answer)
 {
 	struct ripc_context *ctx = partner->service->ctx;
-	struct device *device = ripc__peer_device(ctx, partner->peer);
-	struct ripc__where where = {.addr.len = 0};
+	struct ripc__where where;
 	int status;
 
 	if (!ripc__resolver_recall(ctx->resolver, partner->id) || !may_ask_all(partner)) {
-		if (device->ops->route.where)
-			device->ops->route.where(device->port, partner->peer->route, &where);
+		where = ripc__peer_where(ctx, partner->peer);
 		return ripc__resolver_lookup_at(ctx->resolver, partner->id, where.addr.host,
 			ctx->now_us, answer);
 	}

@@ -83,9 +83,7 @@ static struct partner *spokesman(struct ripc_context *ctx, const struct peer *pe
 {
 	struct partner *found = NULL;
 
-	list_for_each(node, &ctx->partners.all) {
-		struct partner *partner = list_entry(node, struct partner, node);
-
+	for_each_partner(partner, ctx) {
 		if (partner->peer != peer || partner->dead)
 			continue;
 		found = partner;
@@ -98,9 +96,7 @@ static struct partner *spokesman(struct ripc_context *ctx, const struct peer *pe
 /* Has any partner there said something since? Our token makes that authentic. */
 static bool was_heard(struct ripc_context *ctx, const struct inquiry *inquiry)
 {
-	list_for_each(node, &ctx->partners.all) {
-		struct partner *partner = list_entry(node, struct partner, node);
-
+	for_each_partner(partner, ctx) {
 		if (partner->peer == inquiry->peer && partner->heard &&
 				(int32_t)(partner->heard - inquiry->began) > 0)
 			return true;
@@ -122,15 +118,13 @@ static bool is_time_to_search(const struct inquiry *inquiry)
 
 static void ask(struct ripc_context *ctx, struct inquiry *inquiry)
 {
-	struct wire_packet packet = {.value = inquiry->nonce, .stamp = ctx->now_us};
 	struct partner *partner = inquiry->is_answered ? NULL : spokesman(ctx, inquiry->peer);
 
 	inquiry->n_asked++;
 	inquiry->due_us = ctx->now_us + inquiry->step_us;
 	if (!partner)
 		return;
-	ripc__partner_header(partner, &packet, WIRE_ECHO);
-	ripc__partner_send(partner, &packet);
+	ripc__partner_echo(partner, inquiry->nonce);
 	if (is_time_to_search(inquiry) && !was_heard(ctx, inquiry))
 		ripc__follow_silent(ctx, inquiry->peer);
 }
@@ -151,15 +145,13 @@ static void timer_set(struct ripc_context *ctx)
 /* Partners that did not respond until the end of their inquiries are lost. */
 static void lose(struct ripc_context *ctx)
 {
-	ctx->loop.changed = ctx->partners.walking = true;
-	list_for_each_safe(node, &ctx->partners.all) {
-		struct partner *partner = list_entry(node, struct partner, node);
+	ctx->loop.changed = true;
+	for_each_partner_safe(partner, ctx) {
 		const struct inquiry *inquiry = inquiry_of(partner);
 
 		if (inquiry && inquiry->is_lost && !partner->dead)
 			ripc__partner_lost(partner, -EHOSTUNREACH, UINT64_MAX);
 	}
-	ctx->partners.walking = false;
 }
 
 static void end_lost(struct ripc_context *ctx)
@@ -217,7 +209,7 @@ static void inquire(struct ripc_context *ctx, struct peer *peer)
 		return;
 	*inquiry = (struct inquiry){.peer = peer, .nonce = ripc__nonce(ctx),
 		.step_us = ripc__silence_of_hinted_us(peer) / ASKED,
-		.began = (uint32_t)(ctx->now_us >> 10)};
+		.began = ripc__now_1024us(ctx)};
 	peer->inquiry = inquiry;
 	list_append(&ctx->partners.hints.inquiries, &inquiry->node);
 	ctx->partners.hints.n++;
@@ -237,11 +229,11 @@ static struct partner *addressee(struct ripc_context *ctx, const uint8_t *quote,
 		sent.token);
 }
 
-static bool is_at(struct ripc_context *ctx, struct peer *peer, const struct device *device,
+/* Is the route open, too? */
+static bool is_at(struct ripc_context *ctx, const struct peer *peer, const struct device *device,
 		const struct ripc__addr *from)
 {
-	return !peer->opening && ripc__peer_device(ctx, peer) == device &&
-		device->ops->route.matches(device->port, peer->route, from);
+	return !peer->opening && ripc__peer_is_at(ctx, peer, device, from);
 }
 
 static struct peer *peer_at(struct ripc_context *ctx, const struct device *device,
@@ -301,17 +293,16 @@ static bool host_of(const struct partner *partner, uint8_t host[16])
 {
 	struct ripc_context *ctx = partner->service->ctx;
 	const struct ripc__answer *answer = ripc__resolver_recall(ctx->resolver, partner->id);
-	struct device *device = ripc__peer_device(ctx, partner->peer);
-	struct ripc__where where = {0};
+	struct ripc__where where;
 
 	if (answer && answer->record.incarnation == partner->incarnation) {
 		memcpy(host, answer->host, sizeof(answer->host));
 		/* The kernel reports the end of partners on this host. */
 		return !answer->local;
 	}
-	if (!partner->resolved || !device->ops->route.where)
+	if (!partner->resolved || !ripc__peer_device(ctx, partner->peer)->ops->route.where)
 		return false;
-	device->ops->route.where(device->port, partner->peer->route, &where);
+	where = ripc__peer_where(ctx, partner->peer);
 	memcpy(host, where.addr.host, sizeof(where.addr.host));
 	return true;
 }
@@ -320,7 +311,7 @@ void ripc__hint_silent(const struct partner *partner, uint64_t silent_us)
 {
 	struct ripc_context *ctx = partner->service->ctx;
 	struct peer *peer = partner->peer;
-	uint32_t now = (uint32_t)(ctx->now_us >> 10);
+	uint32_t now = ripc__now_1024us(ctx);
 	uint8_t host[16];
 
 	if (partner->dead || peer->opening || peer->gone || peer->inquiry ||
@@ -339,7 +330,7 @@ void ripc__hint_unanswered(const struct partner *partner)
 	const struct peer *peer = partner->peer;
 
 	if (ripc__peer_is_sounded(peer))
-		ripc__hint_silent(partner, (uint64_t)((uint32_t)(ctx->now_us >> 10) -
+		ripc__hint_silent(partner, (uint64_t)(ripc__now_1024us(ctx) -
 			peer->unanswered) << 10);
 }
 
@@ -408,9 +399,8 @@ static void settle_later(struct ripc_context *ctx, uint64_t at_us)
 
 static void lose_partners(struct ripc_context *ctx)
 {
-	ctx->loop.changed = ctx->partners.walking = true;
-	list_for_each_safe(node, &ctx->partners.all) {
-		struct partner *partner = list_entry(node, struct partner, node);
+	ctx->loop.changed = true;
+	for_each_partner_safe(partner, ctx) {
 		const struct ended *ended;
 
 		if (!partner->peer || !partner->peer->gone || partner->dead)
@@ -420,7 +410,6 @@ static void lose_partners(struct ripc_context *ctx)
 			continue;
 		ripc__partner_lost(partner, -ENOENT, ended ? ended->told_us : UINT64_MAX);
 	}
-	ctx->partners.walking = false;
 }
 
 static void settle(void *owner, struct ripc__timer *timer)
@@ -570,7 +559,7 @@ static int times_of(const struct partner *partner)
 	struct ripc_context *ctx = partner->service->ctx;
 	bool lacks = partner->longs.in_delivered &&
 		ctx->now_us - partner->used_us < ASKS_AGAIN_US &&
-		!(ripc__peer_device(ctx, partner->peer)->attr.caps & RIPC_CAP_RELIABLE);
+		!ripc__peer_is_reliable(ctx, partner->peer);
 
 	return lacks ? 1 + GOODBYES_AGAIN : 1;
 }
@@ -586,7 +575,7 @@ void ripc__goodbye(struct partner *partner)
 		ripc__partner_header_bare(partner, &packet, WIRE_GONE);
 		packet.h.flags |= WIRE_F_ACK;
 		packet.ack = last_words(partner);
-		ripc__partner_send(partner, &packet);
+		ripc__packet_send(partner, &packet);
 	}
 }
 

@@ -119,13 +119,6 @@ static int partner_find(struct partner **partner, const struct ripc__answer *ans
 	return 0;
 }
 
-/* No owner was found for a partner that was only an ID so far. */
-static void sends_lost(struct partner *partner, int status, uint64_t gone_us)
-{
-	ripc__outgoing_lost(partner, status, gone_us);
-	ripc__watch_lost(partner);
-}
-
 /* An answer for a partner that was only an ID so far. */
 static void resolving_answered(struct partner *partner, int status,
 		const struct ripc__answer *answer)
@@ -134,7 +127,8 @@ static void resolving_answered(struct partner *partner, int status,
 	if (status == -EINPROGRESS)
 		return;
 	if (status || (status = partner_find(&partner, answer))) {
-		sends_lost(partner, status, UINT64_MAX);
+		ripc__outgoing_lost(partner, status, UINT64_MAX);
+		ripc__watch_lost(partner);
 		ripc__partner_free(partner);
 		return;
 	}
@@ -228,8 +222,7 @@ int ripc__partner_for_send(struct ripc_service *service, uint64_t id, struct par
 	return 0;
 }
 
-/* Reads what the resolver's sources have brought. Returns how much that was. */
-static int news_read(struct ripc_context *ctx)
+int ripc__news_read(struct ripc_context *ctx)
 {
 	ctx->loop.resolver_us = ctx->now_us;
 	return ripc__resolver_step(ctx->resolver, ctx->now_us);
@@ -253,7 +246,7 @@ RIPC__RARE int ripc__find_for_call(struct ripc_service *service, uint64_t id,
 	asks = error ? error == -ENOENT : ctx->now_us - ctx->loop.resolver_us >= NEWS_US &&
 		ctx->now_us - (*partner)->used_us >= NEWS_IDLE_US;
 
-	if (asks && news_read(ctx) > 0)
+	if (asks && ripc__news_read(ctx) > 0)
 		error = ripc__partner_for_send(service, id, partner);
 	return error;
 }
@@ -330,7 +323,7 @@ static int find_rival(struct ripc_service *service, uint64_t group,
 
 	if (!rival && ripc__death_is_known(service, member->incarnation))
 		return -ENOENT;
-	if (!rival || (uint32_t)(ctx->now_us >> 10) - rival->heard >= SILENT_US >> 10)
+	if (!rival || ripc__silence_1024us(rival) >= SILENT_US >> 10)
 		ripc__resolver_doubt(ctx->resolver, group, member->incarnation, ctx->now_us);
 	if (rival) {
 		rival->suspect = false; /* the rival no longer owns the ID */

@@ -12,14 +12,14 @@
 #include "core/resolve/resolver.h"
 #include "partner.h"
 
-struct ripc__answer;
-
 #define NEWS_IDLE_US 20000u /* news are read for a partner idle so long; a restart takes longer */
 
 /* The partner that a send to the ID goes to, made in state RESOLVING if need be. */
 int ripc__partner_for_send(struct ripc_service *service, uint64_t id, struct partner **partner);
 /* As ripc__partner_for_send, for a call of the application: the resolver's news are read first. */
 int ripc__find_for_call(struct ripc_service *service, uint64_t id, struct partner **partner);
+/* Reads what the resolver's sources have brought; returns how much that was. */
+int ripc__news_read(struct ripc_context *ctx);
 void ripc__partner_resolved(struct ripc_context *ctx, uint64_t id, int status,
 		const struct ripc__answer *answer);
 

@@ -6,6 +6,7 @@
 #include "core/objects.h"
 #include "core/peer/devices.h"
 #include "core/peer/peer.h"
+#include "core/resolve/resolver.h"
 #include "core/wire/wire.h"
 #include "packet.h"
 #include "partner.h"
@@ -70,7 +71,7 @@ void ripc__partner_header(struct partner *partner, struct wire_packet *packet, u
 	ripc__stamps_put(ctx, partner->peer, packet);
 }
 
-int ripc__partner_send(struct partner *partner, struct wire_packet *packet)
+int ripc__packet_send(struct partner *partner, struct wire_packet *packet)
 {
 	struct ripc_context *ctx = partner->service->ctx;
 	struct device *device = ripc__peer_device(ctx, partner->peer);
@@ -86,20 +87,38 @@ int ripc__partner_send(struct partner *partner, struct wire_packet *packet)
 	return n == 1 ? 0 : n == 0 ? -EAGAIN : n;
 }
 
+int ripc__partner_send(struct partner *partner, struct wire_packet *packet, uint8_t type)
+{
+	ripc__partner_header(partner, packet, type);
+	return ripc__packet_send(partner, packet);
+}
+
+void ripc__partner_greet(struct partner *partner)
+{
+	struct wire_packet hello = {0};
+
+	ripc__partner_send(partner, &hello, WIRE_HELLO_ONLY);
+}
+
+int ripc__partner_echo(struct partner *partner, uint64_t nonce)
+{
+	struct wire_packet packet;
+
+	wire_clear(&packet);
+	packet.value = nonce;
+	packet.stamp = partner->service->ctx->now_us;
+	return ripc__partner_send(partner, &packet, WIRE_ECHO);
+}
+
 void ripc__partner_sound(struct partner *partner)
 {
 	struct ripc_context *ctx = partner->service->ctx;
 	struct peer *peer = partner->peer;
-	struct wire_packet packet;
 
 	if (peer->opening)
 		return;
 	ripc__peer_sounded(ctx, peer);
-	wire_clear(&packet);
-	packet.value = ripc__nonce(ctx);
-	packet.stamp = ctx->now_us;
-	ripc__partner_header(partner, &packet, WIRE_ECHO);
-	ripc__partner_send(partner, &packet);
+	ripc__partner_echo(partner, ripc__nonce(ctx));
 }
 
 void ripc__stranger_send(struct ripc_context *ctx, struct device *device,
@@ -128,6 +147,37 @@ void ripc__stranger_send(struct ripc_context *ctx, struct device *device,
 	device->ops->route.close(device->port, route);
 }
 
+bool ripc__partner_named(const struct partner *partner, const struct device *device,
+		const struct ripc__answer *answer, uint32_t at, struct ripc__addr *addr)
+{
+	return ripc__route_named(device, answer, at, addr) &&
+		(!partner->service->ctx->seal || ripc__sealed_same(partner->peer->route, addr));
+}
+
+void ripc__partner_echo_to(struct partner *partner, const struct ripc__answer *answer,
+		uint64_t nonce, bool is_claim)
+{
+	struct ripc_context *ctx = partner->service->ctx;
+	struct ripc__addr addr;
+
+	for (uint32_t d = 0; d < ctx->peers.n_devices; d++) {
+		struct device *device = &ctx->peers.devices[d];
+
+		for (uint32_t i = 0; i < answer->record.n_addrs; i++) {
+			struct wire_packet echo;
+
+			if (!(is_claim ? ripc__route_named(device, answer, i, &addr) :
+					ripc__partner_named(partner, device, answer, i, &addr)))
+				continue;
+			wire_clear(&echo);
+			echo.value = nonce;
+			echo.stamp = is_claim ? 0 : ctx->now_us;
+			ripc__partner_header_bare(partner, &echo, WIRE_ECHO);
+			ripc__stranger_send(ctx, device, &addr, &echo, WIRE_HEADER_MAX);
+		}
+	}
+}
+
 static void ack_send(struct partner *partner)
 {
 	struct wire_packet packet;
@@ -135,8 +185,7 @@ static void ack_send(struct partner *partner)
 	wire_clear(&packet);
 	packet.ack = ack_take(partner);
 	packet.h.number = packet.ack.number;
-	ripc__partner_header(partner, &packet, WIRE_ANSWER);
-	ripc__partner_send(partner, &packet);
+	ripc__partner_send(partner, &packet, WIRE_ANSWER);
 	ripc__point(partner->service->ctx, "after_done");
 }
 

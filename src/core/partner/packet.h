@@ -3,13 +3,14 @@
 #ifndef RIPC_PACKET_H
 #define RIPC_PACKET_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/net/backend.h"
 #include "core/peer/peer.h"
 #include "partner.h"
 
-struct ripc__addr;
+struct ripc__answer;
 struct ripc_context;
 struct wire_packet;
 
@@ -23,10 +24,25 @@ typedef void packet_handler(struct partner *partner, const struct wire_packet *p
 void ripc__partner_header(struct partner *partner, struct wire_packet *packet, uint8_t type);
 /* Only the header: an address that is not proven gets no more bytes than it sent. */
 void ripc__partner_header_bare(struct partner *partner, struct wire_packet *packet, uint8_t type);
-/* Encodes, seals and sends a packet without payload to a partner. */
-int ripc__partner_send(struct partner *partner, struct wire_packet *packet);
+/* Fills in the header, then encodes, seals and sends a packet without payload to a partner. */
+int ripc__partner_send(struct partner *partner, struct wire_packet *packet, uint8_t type);
+/* The same with a header that is filled in already. */
+int ripc__packet_send(struct partner *partner, struct wire_packet *packet);
+/* Sends our hello alone. */
+void ripc__partner_greet(struct partner *partner);
+/* Sends an echo with this nonce by the partner's route. */
+int ripc__partner_echo(struct partner *partner, uint64_t nonce);
 /* Sends a query whether the partner is there. Any packet of the partner answers it. */
 void ripc__partner_sound(struct partner *partner);
+/*
+ * Sends an echo with the partner's token to each address in the answer. is_claim: the echo tests
+ * the partner's claim; otherwise, with keys, only addresses of the same member count.
+ */
+void ripc__partner_echo_to(struct partner *partner, const struct ripc__answer *answer,
+		uint64_t nonce, bool is_claim);
+/* Fills in address number at of the answer, for a device. With keys, only of the same member. */
+bool ripc__partner_named(const struct partner *partner, const struct device *device,
+		const struct ripc__answer *answer, uint32_t at, struct ripc__addr *addr);
 /*
  * Sends to an address to which no proven route leads: an answer to a stranger, or an address
  * token that is requested or sent. received_len: bytes of the packet that this answers; no more

@@ -48,9 +48,8 @@
 static uint32_t place_of(const struct ripc_context *ctx, const struct device *device,
 		const struct ripc__addr *from)
 {
-	uint64_t network = (uint64_t)(device - ctx->peers.devices);
-
-	return (uint32_t)((ripc__host_key(ctx, from) + network) % GUESSING_MAX);
+	return (uint32_t)((ripc__host_key(ctx, from) + ripc__device_index(ctx, device)) %
+		GUESSING_MAX);
 }
 
 bool ripc__guess_take(struct ripc_context *ctx, const struct device *device,
@@ -183,12 +182,6 @@ static void begin(struct partner *partner,
 	while ((other = ripc__pair_at(partner->service->ctx, partner->service->incarnation,
 			partner->incarnation, place++)))
 		beyond(partner, other);
-}
-
-/* The same of replies alone, whose row begins later. */
-static void pair_begin_replies(struct partner *partner)
-{
-	begin(partner, replies_beyond);
 }
 
 void ripc__pair_begin(struct partner *partner)
@@ -357,9 +350,7 @@ int ripc__partners_index(struct ripc_context *ctx)
 
 	if (ctx->partners.has_index)
 		return 0;
-	list_for_each(node, &ctx->partners.all) {
-		struct partner *partner = list_entry(node, struct partner, node);
-
+	for_each_partner(partner, ctx) {
 		/* No two partners of a single service have the same ID. */
 		if (partner->current && !error)
 			error = index_add(ctx, partner);
@@ -558,9 +549,7 @@ size_t ripc__partners_bytes(struct ripc_context *ctx)
 
 	list_for_each(node, &ctx->services.all)
 		bytes += ripc__map_bytes(&list_entry(node, struct ripc_service, node)->partners);
-	list_for_each(node, &ctx->partners.all) {
-		struct partner *partner = list_entry(node, struct partner, node);
-
+	for_each_partner(partner, ctx) {
 		bytes += sizeof(*partner) + ripc__held_bytes(partner) +
 			(partner->replies ? sizeof(*partner->replies) : 0);
 		for_each_row(longs, partner)
@@ -648,11 +637,9 @@ static bool forget_one(struct ripc_context *ctx, const struct host *host)
 {
 	uint32_t looks = 0;
 
-	if (ctx->partners.walking)
+	if (ctx->partners.n_walks)
 		return false; /* the forgotten partner may be the next on the way */
-	list_for_each(node, &ctx->partners.all) {
-		struct partner *partner = list_entry(node, struct partner, node);
-
+	for_each_partner(partner, ctx) {
 		if (++looks > FORGET_LOOKS)
 			return false;
 		if (!may_be_forgotten(partner) || (host && partner->peer->host != host))
@@ -668,7 +655,7 @@ static bool forget_on_trial(struct ripc_context *ctx)
 {
 	uint32_t looks = 0;
 
-	if (ctx->partners.walking)
+	if (ctx->partners.n_walks)
 		return false;
 	list_for_each(node, &ctx->partners.on_trial) {
 		struct partner *partner = list_entry(node, struct partner, ack_node);
@@ -681,12 +668,6 @@ static bool forget_on_trial(struct ripc_context *ctx)
 		return true;
 	}
 	return false;
-}
-
-/* Makes room for a partner that we look for: forgets an idle one. False: none is idle. */
-static bool crowd_forget(struct ripc_context *ctx)
-{
-	return forget_one(ctx, NULL);
 }
 
 /* The place for a new partner from this address, which we do not look for. */
@@ -756,7 +737,7 @@ struct longs *ripc__longs_open(struct partner *partner, uint64_t number)
 		return NULL;
 	row_begin(partner->service, longs, WIRE_REPLIES);
 	partner->replies = longs;
-	pair_begin_replies(partner);
+	begin(partner, replies_beyond);
 	return longs;
 }
 
@@ -765,7 +746,7 @@ struct partner *ripc__partner_alloc(struct ripc_service *service, uint64_t id)
 	struct ripc_context *ctx = service->ctx;
 	struct partner *partner;
 
-	if (ctx->stats.partners >= PARTNERS_MAX && !crowd_forget(ctx)) {
+	if (ctx->stats.partners >= PARTNERS_MAX && !forget_one(ctx, NULL)) {
 		ctx->stats.drop_partner_limit++;
 		return NULL;
 	}
@@ -859,28 +840,17 @@ void ripc__partner_free(struct partner *partner)
 	partner_free_alone(partner);
 }
 
-/* Moves the shares of unread messages and streams, because the partner gets another peer. */
-static void shares_release(struct partner *partner)
-{
-	ripc__unread_release(partner);
-	ripc__heard_count(partner, false);
-}
-
-static void shares_hold(struct partner *partner)
-{
-	ripc__unread_hold(partner);
-	ripc__heard_count(partner, true);
-}
-
-/* Takes over the caller's reference. */
+/* The shares of unread messages and streams move along. */
 void ripc__partner_to_peer(struct partner *partner, struct peer *peer)
 {
 	struct ripc_context *ctx = partner->service->ctx;
 	struct peer *old = partner->peer;
 
-	shares_release(partner);
+	ripc__unread_release(partner);
+	ripc__heard_count(partner, false);
 	partner->peer = peer;
-	shares_hold(partner);
+	ripc__unread_hold(partner);
+	ripc__heard_count(partner, true);
 	ripc__peer_put(ctx, old);
 	partner->known = false;
 	(void)ripc__rights_judge(partner);
@@ -893,7 +863,7 @@ void ripc__partner_to_peer(struct partner *partner, struct peer *peer)
 static void doubt(struct partner *partner)
 {
 	struct ripc_context *ctx = partner->service->ctx;
-	uint32_t silence = (uint32_t)(ctx->now_us >> 10) - partner->heard;
+	uint32_t silence = ripc__silence_1024us(partner);
 
 	if (partner->resolved && (silence >= CLAIMED_US >> 10 || ripc__claim_may_ask(ctx)))
 		ripc__partner_suspect(partner);
@@ -916,9 +886,7 @@ int ripc__partner_accept(struct ripc_service *service, struct device *device,
 	partner = ripc__partner_alloc(service, packet->hello.service);
 	if (!partner)
 		return -ENOMEM;
-	error = ripc__peer_get(ctx, (uint8_t)(device - ctx->peers.devices), packet->hello.context,
-		from,
-		&peer);
+	error = ripc__peer_get(ctx, device, packet->hello.context, from, &peer);
 	if (error)
 		goto err_free;
 	error = ripc__partner_attach(partner, packet->h.src, peer);
@@ -969,9 +937,8 @@ int ripc__partner_reroute(struct partner *partner, struct device *device,
 		const struct ripc__addr *to)
 {
 	struct ripc_context *ctx = partner->service->ctx;
-	uint8_t device_index = (uint8_t)(device - ctx->peers.devices);
 	struct peer *peer;
-	int error = ripc__peer_get(ctx, device_index, partner->peer->context, to, &peer);
+	int error = ripc__peer_get(ctx, device, partner->peer->context, to, &peer);
 
 	if (error)
 		return error;
@@ -982,10 +949,10 @@ int ripc__partner_reroute(struct partner *partner, struct device *device,
 /* Forgets partners that have been idle for so long that no packet of theirs can be under way. */
 void ripc__partners_sweep(struct ripc_context *ctx)
 {
-	ctx->loop.next_sweep_us = ctx->now_us + PARTNER_IDLE_US / 16;
-	list_for_each_safe(node, &ctx->partners.all) {
-		struct partner *partner = list_entry(node, struct partner, node);
+	struct partner *partner;
 
+	ctx->loop.next_sweep_us = ctx->now_us + PARTNER_IDLE_US / 16;
+	while ((partner = ripc__partner_at(ctx, ctx->partners.all.next))) {
 		if (ctx->now_us - partner->used_us < PARTNER_IDLE_US)
 			return;
 		if (!ripc__has_outgoing(partner) && list_empty(&partner->incoming) &&

@@ -13,15 +13,10 @@
 #include "core/wire/wire.h"
 #include "util/list.h"
 
-struct device;
 struct held;
 struct partner;
-struct peer;
 struct proving;
 struct ripc__addr;
-struct ripc_context;
-struct ripc_service;
-struct wire_packet;
 
 #define LONGS_MAX          64u    /* long messages of a row in progress from one to another */
 #define PARTNER_IDLE_US    60000000u  /* an idle partner is forgotten; > proof and packet life */
@@ -192,6 +187,43 @@ int ripc__partners_index(struct ripc_context *ctx);
 /* Gives a partner its incarnation and its peer. -ENOMEM. */
 int ripc__partner_attach(struct partner *partner, uint64_t incarnation, struct peer *peer);
 
+static inline struct partner *ripc__partner_at(const struct ripc_context *ctx, struct list *node)
+{
+	return node == &ctx->partners.all ? NULL : list_entry(node, struct partner, node);
+}
+
+/* Walks over all partners, the least recently used one first, or last. The list must not change. */
+#define for_each_partner(partner, ctx) \
+	for (struct partner *partner = ripc__partner_at(ctx, (ctx)->partners.all.next); partner; \
+			partner = ripc__partner_at(ctx, partner->node.next))
+#define for_each_partner_backwards(partner, ctx) \
+	for (struct partner *partner = ripc__partner_at(ctx, (ctx)->partners.all.prev); partner; \
+			partner = ripc__partner_at(ctx, partner->node.prev))
+/*
+ * The body may lose, use or free its partner, but no other one, and must not leave the loop. No
+ * partner is forgotten for want of room meanwhile.
+ */
+#define for_each_partner_safe(partner, ctx) \
+	for (struct partner *partner##_next = ripc__walk_begin(ctx), *partner; \
+			(partner = ripc__walk_step(ctx, &partner##_next));)
+
+static inline struct partner *ripc__walk_begin(struct ripc_context *ctx)
+{
+	ctx->partners.n_walks++;
+	return ripc__partner_at(ctx, ctx->partners.all.next);
+}
+
+static inline struct partner *ripc__walk_step(struct ripc_context *ctx, struct partner **next)
+{
+	struct partner *partner = *next;
+
+	if (partner)
+		*next = ripc__partner_at(ctx, partner->node.next);
+	else
+		ctx->partners.n_walks--;
+	return partner;
+}
+
 /* The partner was used: an authentic packet came from it, or a packet is sent to it. */
 static inline void ripc__partner_touch(struct partner *partner)
 {
@@ -202,6 +234,12 @@ static inline void ripc__partner_touch(struct partner *partner)
 		return;
 	list_remove(&partner->node);
 	list_append(&ctx->partners.all, &partner->node);
+}
+
+/* The time since a packet of the partner last came, in units of 1,024 us. */
+static inline uint32_t ripc__silence_1024us(const struct partner *partner)
+{
+	return ripc__now_1024us(partner->service->ctx) - partner->heard;
 }
 
 /* ---- share ------------------------------------------------------------------------------- */

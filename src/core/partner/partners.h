@@ -43,7 +43,7 @@ struct partners {
 	struct ripc__map by_pair;
 	struct ripc__map by_id;    /* current ones; the first of each ID (partner.h) */
 	bool has_index;            /* there was a second service: by_id is kept */
-	bool walking;              /* a loop walks the partners */
+	uint32_t n_walks;          /* loops that walk the partners (for_each_partner_safe) */
 	struct ripc__slots slots;  /* by token */
 	uint64_t handles;          /* see partner.c */
 	struct bucket strangers;   /* limits packets to strangers (packet.c) */

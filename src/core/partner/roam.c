@@ -78,18 +78,13 @@ struct follow {
 
 /* ---- a peer ------------------------------------------------------------------------------ */
 
-static bool is_reliable(struct ripc_context *ctx, struct peer *peer)
-{
-	return ripc__peer_device(ctx, peer)->attr.caps & RIPC_CAP_RELIABLE;
-}
-
 static bool may_be_asked(const struct partner *partner)
 {
 	struct ripc_context *ctx = partner->service->ctx;
 	struct peer *peer = partner->peer;
 
 	return peer && !partner->dead && partner->resolved && !peer->opening && !peer->broken &&
-		!is_reliable(ctx, peer);
+		!ripc__peer_is_reliable(ctx, peer);
 }
 
 /* A token from a hello of another address may be another's: the partner has not answered yet. */
@@ -103,10 +98,7 @@ static struct partner *spokesman(struct ripc_context *ctx, const struct peer *pe
 {
 	struct partner *found = NULL;
 
-	for (struct list *node = ctx->partners.all.prev; node != &ctx->partners.all; node =
-			node->prev) {
-		struct partner *partner = list_entry(node, struct partner, node);
-
+	for_each_partner_backwards(partner, ctx) {
 		if (partner->peer != peer || !may_be_asked(partner) || (found &&
 				(!has_token(partner) || (has_token(found) && !partner->current))))
 			continue;
@@ -128,28 +120,6 @@ static void follow_end(struct ripc_context *ctx, struct peer *peer)
 	peer->follow = NULL;
 }
 
-static int ask_by_route(struct partner *partner, const struct follow *follow)
-{
-	struct wire_packet packet;
-
-	wire_clear(&packet);
-	packet.value = follow->nonce;
-	packet.stamp = partner->service->ctx->now_us;
-	ripc__partner_header(partner, &packet, WIRE_ECHO);
-	return ripc__partner_send(partner, &packet);
-}
-
-/* Fills in address number at of the answer, for a device. With keys, only of the same member. */
-static bool addr_at(struct partner *partner, struct device *device,
-		const struct ripc__answer *answer, uint32_t at, struct ripc__addr *addr)
-{
-	const struct wire_record_addr *named = &answer->record.addrs[at];
-
-	return named->backend == device->ops->id && device->ops->route.choose(device->port,
-		named->blob, named->len, answer->host, addr) == 0 &&
-		(!partner->service->ctx->seal || ripc__sealed_same(partner->peer->route, addr));
-}
-
 /* The resolver's last answer about the partner; NULL: none, or about another incarnation. */
 static const struct ripc__answer *answer_of(const struct partner *partner)
 {
@@ -161,6 +131,15 @@ static const struct ripc__answer *answer_of(const struct partner *partner)
 }
 
 static void route_taken(struct ripc_context *ctx, const struct peer *peer);
+
+/* With keys the record may be forged: no route is led to another member than it led to before. */
+static int change_to(struct ripc_context *ctx, struct peer *peer, struct device *device,
+		const struct ripc__addr *addr)
+{
+	if (ctx->seal && !ripc__sealed_same(peer->route, addr))
+		return -EACCES;
+	return ripc__route_change(ctx, peer, device, addr);
+}
 
 /*
  * Begins at the answer's address: no token can be lost to a liar, because none was sent yet, and
@@ -174,8 +153,7 @@ static void begin_elsewhere(struct partner *partner, const struct ripc__answer *
 	struct ripc__addr addr;
 
 	device = ripc__route_choose(ctx, peer->failed, ctx->peers.n_devices, answer, &addr);
-	if (!device || (ctx->seal && !ripc__sealed_same(peer->route, &addr)) ||
-			ripc__route_change(ctx, peer, device, &addr))
+	if (!device || change_to(ctx, peer, device, &addr))
 		return;
 	partner->proof = answer->proof;
 	route_taken(ctx, peer);
@@ -185,31 +163,15 @@ static void begin_elsewhere(struct partner *partner, const struct ripc__answer *
 static void ask_elsewhere(struct partner *partner, const struct follow *follow)
 {
 	const struct ripc__answer *found = answer_of(partner);
-	struct ripc_context *ctx = partner->service->ctx;
 	struct ripc__answer answer;
-	struct ripc__addr addr;
 
 	if (!found || ripc__claim_lives_there(partner, found))
 		return;
 	answer = *found;
-	if (!has_token(partner)) {
+	if (has_token(partner))
+		ripc__partner_echo_to(partner, &answer, follow->nonce, false);
+	else
 		begin_elsewhere(partner, &answer);
-		return;
-	}
-	for (uint32_t d = 0; d < ctx->peers.n_devices; d++) {
-		for (uint32_t i = 0; i < answer.record.n_addrs; i++) {
-			struct wire_packet echo;
-
-			if (!addr_at(partner, &ctx->peers.devices[d], &answer, i, &addr))
-				continue;
-			wire_clear(&echo);
-			echo.value = follow->nonce;
-			echo.stamp = ctx->now_us;
-			ripc__partner_header_bare(partner, &echo, WIRE_ECHO);
-			ripc__stranger_send(ctx, &ctx->peers.devices[d], &addr, &echo,
-				WIRE_HEADER_MAX);
-		}
-	}
 }
 
 /* Searches for the partner. A result is passed to ripc__follow_answered(). */
@@ -239,7 +201,7 @@ static void follow_fire(void *owner, struct ripc__timer *timer)
 	if (follow->wait_us < WAIT_MOST_US)
 		follow->wait_us *= 2;
 	ripc__timer_set(&ctx->loop.timers, timer, ctx->now_us + follow->wait_us);
-	(void)ask_by_route(partner, follow);
+	(void)ripc__partner_echo(partner, follow->nonce);
 	ask_elsewhere(partner, follow);
 }
 
@@ -282,7 +244,7 @@ bool ripc__follow(struct partner *partner)
 	if (!follow)
 		return false;
 	ripc__timer_set(&ctx->loop.timers, &follow->timer, ctx->now_us +
-		(ask_by_route(partner, follow) < 0 ? 0 : follow->wait_us));
+		(ripc__partner_echo(partner, follow->nonce) < 0 ? 0 : follow->wait_us));
 	return true;
 }
 
@@ -330,14 +292,14 @@ static bool is_named(struct partner *partner, struct device *device,
 	struct ripc__addr addr;
 
 	for (uint32_t i = 0; answer && i < answer->record.n_addrs; i++) {
-		if (addr_at(partner, device, answer, i, &addr) &&
+		if (ripc__partner_named(partner, device, answer, i, &addr) &&
 				ripc__route_same(device, &addr, from))
 			return true;
 	}
 	return false;
 }
 
-/* An answer to an echo of this partner came. True: the peer goes on at a new address. */
+/* An answer to an echo of this partner came. True: the answer proves a new address. */
 static bool follow_echoed(struct partner *partner, uint64_t nonce, struct device *device,
 		const struct ripc__addr *from)
 {
@@ -346,17 +308,11 @@ static bool follow_echoed(struct partner *partner, uint64_t nonce, struct device
 
 	if (!peer->follow || peer->follow->nonce != nonce)
 		return false;
-	if (ripc__peer_device(ctx, peer) == device &&
-			device->ops->route.matches(device->port, peer->route, from)) {
+	if (ripc__peer_is_at(ctx, peer, device, from)) {
 		follow_end(ctx, peer);
 		return false;
 	}
-	if (!peer->follow->n_asked || !is_named(partner, device, from) ||
-			ripc__route_change(ctx, peer, device, from))
-		return false;
-	peer->failed &= (uint8_t)~(1u << peer->device);
-	follow_end(ctx, peer);
-	return true;
+	return peer->follow->n_asked && is_named(partner, device, from);
 }
 
 /*
@@ -379,10 +335,10 @@ bool ripc__follow_denied(struct partner *partner, const struct wire_packet *pack
 
 /* ---- partners in use --------------------------------------------------------------------- */
 
-static bool is_silent(const struct ripc_context *ctx, const struct partner *partner)
+static bool is_silent(const struct partner *partner)
 {
 	return partner->state == PARTNER_READY && partner->token_out &&
-		(uint32_t)(ctx->now_us >> 10) - partner->heard >= SILENT_MS;
+		ripc__silence_1024us(partner) >= SILENT_MS;
 }
 
 static void look(void *owner, struct ripc__timer *timer)
@@ -390,16 +346,13 @@ static void look(void *owner, struct ripc__timer *timer)
 	struct ripc_context *ctx = owner;
 	uint32_t n = 0;
 
-	for (struct list *node = ctx->partners.all.prev; node != &ctx->partners.all && n < LOOK_MAX;
-			node = node->prev) {
-		struct partner *partner = list_entry(node, struct partner, node);
-
-		if (ctx->now_us - partner->used_us >= IDLE_US)
+	for_each_partner_backwards(partner, ctx) {
+		if (n == LOOK_MAX || ctx->now_us - partner->used_us >= IDLE_US)
 			break;
 		if (n == 0)
 			ripc__timer_set(&ctx->loop.timers, timer, ctx->now_us + LOOK_US);
 		n++;
-		if (ctx->now_us - partner->used_us < 2 * LOOK_US && is_silent(ctx, partner))
+		if (ctx->now_us - partner->used_us < 2 * LOOK_US && is_silent(partner))
 			ripc__follow(partner);
 	}
 }
@@ -428,15 +381,13 @@ static bool is_waited_for(const struct ripc_context *ctx, const struct partner *
 /* Sends an echo to each peer in touch, the most recently used first. */
 static void sound_all(struct ripc_context *ctx)
 {
-	uint32_t began = (uint32_t)(ctx->now_us >> 10), n = 0;
+	uint32_t began = ripc__now_1024us(ctx), n = 0;
 
-	for (struct list *node = ctx->partners.all.prev; node != &ctx->partners.all &&
-			n < OWN_PARTNERS;
-			node = node->prev) {
-		struct partner *partner = list_entry(node, struct partner, node);
-
+	for_each_partner_backwards(partner, ctx) {
+		if (n == OWN_PARTNERS)
+			break;
 		if (!partner->peer || partner->dead || !partner->token_out ||
-				is_reliable(ctx, partner->peer))
+				ripc__peer_is_reliable(ctx, partner->peer))
 			continue;
 		if (is_waited_for(ctx, partner) || is_of_this_context(ctx, partner))
 			ripc__follow(partner);
@@ -510,36 +461,19 @@ static uint32_t failed_for(const struct ripc_context *ctx, const struct peer *pe
 
 bool ripc__route_is_lost(const struct partner *partner)
 {
-	const struct ripc_context *ctx = partner->service->ctx;
 	const struct peer *peer = partner->peer;
 
-	return peer && peer->broken &&
-		ctx->peers.devices[peer->device].attr.caps & RIPC_CAP_RELIABLE;
+	return peer && peer->broken && ripc__peer_is_reliable(partner->service->ctx, peer);
 }
 
-/* The partner has another route, or its route is open now. */
-static void route_ready(struct partner *partner)
-{
-	ripc__held_send(partner);
-	ripc__outgoing_hasten(partner);
-	ripc__outgoing_advance(partner);
-}
-
-/* Sends the packets that had to wait for the route. */
+/* Sends the packets that had to wait for the route, if it is open now. */
 static void go_on(struct partner *partner)
 {
 	if (partner->peer->opening)
 		return;
-	route_ready(partner);
-}
-
-/* With keys the record may be forged: no route is led to another member than it led to before. */
-static int change_to(struct ripc_context *ctx, struct peer *peer, struct device *device,
-		const struct ripc__addr *addr)
-{
-	if (ctx->seal && !ripc__sealed_same(peer->route, addr))
-		return -EACCES;
-	return ripc__route_change(ctx, peer, device, addr);
+	ripc__held_send(partner);
+	ripc__outgoing_hasten(partner);
+	ripc__outgoing_advance(partner);
 }
 
 void ripc__route_answered(struct partner *partner, const struct ripc__answer *answer)
@@ -575,36 +509,21 @@ void ripc__route_answered(struct partner *partner, const struct ripc__answer *an
 
 static void route_taken(struct ripc_context *ctx, const struct peer *peer)
 {
-	ctx->partners.walking = true;
-	list_for_each_safe(node, &ctx->partners.all) {
-		struct partner *partner = list_entry(node, struct partner, node);
-
+	for_each_partner_safe(partner, ctx) {
 		if (partner->peer == peer && !partner->dead)
 			go_on(partner);
 	}
-	ctx->partners.walking = false;
-}
-
-static bool leads_there(struct ripc_context *ctx, struct peer *peer, const struct device *device,
-		const struct ripc__event *event)
-{
-	return ripc__peer_device(ctx, peer) == device &&
-		device->ops->route.matches(device->port, peer->route, event->from);
 }
 
 /* Messages that could not be sent are sent now. */
 static void routes_go_on(struct ripc_context *ctx, const struct device *device,
 		const struct ripc__event *event)
 {
-	ctx->partners.walking = true;
-	list_for_each_safe(node, &ctx->partners.all) {
-		struct partner *partner = list_entry(node, struct partner, node);
-
+	for_each_partner_safe(partner, ctx) {
 		if (partner->peer && !partner->dead &&
-				leads_there(ctx, partner->peer, device, event))
+				ripc__peer_is_at(ctx, partner->peer, device, event->from))
 			go_on(partner);
 	}
-	ctx->partners.walking = false;
 }
 
 /*
@@ -625,7 +544,7 @@ void ripc__route_opened(struct ripc_context *ctx, struct device *device,
 	while (event->from && (peer = ripc__map_next(&ctx->peers.all, &at))) {
 		bool was_opening = peer->opening;
 
-		if (!leads_there(ctx, peer, device, event))
+		if (!ripc__peer_is_at(ctx, peer, device, event->from))
 			continue;
 		peer->opening = false;
 		if (was_opening && event->status && is_of_network(ctx, event->status))
@@ -658,10 +577,7 @@ static void mend(struct partner *partner)
 void ripc__routes_mend(struct ripc_context *ctx)
 {
 	ctx->peers.any_broken = false;
-	ctx->partners.walking = true;
-	list_for_each_safe(node, &ctx->partners.all) {
-		struct partner *partner = list_entry(node, struct partner, node);
-
+	for_each_partner_safe(partner, ctx) {
 		if (!partner->peer || partner->dead)
 			continue;
 		if (partner->peer->broken)
@@ -670,7 +586,6 @@ void ripc__routes_mend(struct ripc_context *ctx)
 			ripc__follow(partner);
 		partner->peer->unreached = false;
 	}
-	ctx->partners.walking = false;
 }
 
 /* ---- candidates -------------------------------------------------------------------------- */
@@ -733,21 +648,22 @@ void ripc__peer_moved(struct partner *partner, struct device *device,
 		echo_ask(partner, candidate);
 }
 
+/* Did the echo to the candidate come back from there? */
+static bool candidate_echoed(const struct candidate *candidate, uint64_t nonce,
+		struct device *device, const struct ripc__addr *from)
+{
+	return candidate && candidate->nonce && candidate->nonce == nonce &&
+		candidate->device == device && ripc__route_same(device, &candidate->addr, from);
+}
+
 bool ripc__route_proven(struct partner *partner, uint64_t nonce, struct device *device,
 		const struct ripc__addr *from)
 {
 	struct ripc_context *ctx = partner->service->ctx;
 	struct peer *peer = partner->peer;
-	struct candidate *candidate = peer->candidate;
 
-	if (follow_echoed(partner, nonce, device, from)) {
-		candidate_free(peer);
-		route_taken(ctx, peer);
-		return true;
-	}
-	if (!candidate || candidate->nonce == 0 || candidate->nonce != nonce ||
-			candidate->device != device ||
-			!ripc__route_same(device, &candidate->addr, from))
+	if (!follow_echoed(partner, nonce, device, from) &&
+			!candidate_echoed(peer->candidate, nonce, device, from))
 		return false;
 	if (ripc__route_change(ctx, peer, device, from))
 		return false;
@@ -790,9 +706,7 @@ static void retry(struct partner *partner)
 void ripc__routes_retry(struct ripc_context *ctx)
 {
 	ctx->peers.retry_us = UINT64_MAX;
-	ctx->partners.walking = true;
-	list_for_each_safe(node, &ctx->partners.all) {
-		struct partner *partner = list_entry(node, struct partner, node);
+	for_each_partner_safe(partner, ctx) {
 		struct peer *peer = partner->peer;
 		uint64_t next_us;
 
@@ -809,7 +723,6 @@ void ripc__routes_retry(struct ripc_context *ctx)
 		if (peer->failed_us && ctx->peers.retry_us > next_us)
 			ctx->peers.retry_us = next_us;
 	}
-	ctx->partners.walking = false;
 }
 
 /* ---- peers ------------------------------------------------------------------------------- */

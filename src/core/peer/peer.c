@@ -98,15 +98,6 @@ static uint64_t peer_key(struct ripc_context *ctx, uint64_t context, const struc
 	return ripc__siphash(ctx->self.secret, &bound, sizeof(bound));
 }
 
-static bool leads_to(struct ripc_context *ctx, struct peer *peer, uint8_t device_index,
-		const struct ripc__addr *addr)
-{
-	struct device *device = ripc__peer_device(ctx, peer);
-
-	return peer->device == device_index &&
-		device->ops->route.matches(device->port, peer->route, addr);
-}
-
 /* The error to report: a network has more codes than mean anything to a caller. */
 static int unreachable(int error)
 {
@@ -114,18 +105,17 @@ static int unreachable(int error)
 }
 
 /* A peer that was not met yet. */
-static int peer_new(struct ripc_context *ctx, uint8_t device_index, const struct ripc__addr *addr,
+static int peer_new(struct ripc_context *ctx, struct device *device, const struct ripc__addr *addr,
 		struct peer **peer_out)
 {
 	RIPC__HOLD_CANCEL;
-	struct device *device = &ctx->peers.devices[device_index];
 	struct peer *peer = calloc(1, sizeof(*peer) + ctx->peers.route_bytes);
 	int error = -ENOMEM;
 
 	if (!peer)
 		return -ENOMEM;
-	*peer = (struct peer){.partners = 1, .device = device_index, .slow_start = true,
-		.window = UNASKED_BYTES};
+	*peer = (struct peer){.partners = 1, .device = (uint8_t)ripc__device_index(ctx, device),
+		.slow_start = true, .window = UNASKED_BYTES};
 	peer->host = host_get(ctx, addr);
 	if (!peer->host)
 		goto err_free;
@@ -145,21 +135,21 @@ err_free:
 static void peer_free(struct ripc_context *ctx, struct peer *peer)
 {
 	RIPC__HOLD_CANCEL;
-	struct device *device = &ctx->peers.devices[peer->device];
+	struct device *device = ripc__peer_device(ctx, peer);
 
 	device->ops->route.close(device->port, peer->route);
 	free(peer->flow);
 	free(peer);
 }
 
-int ripc__peer_get(struct ripc_context *ctx, uint8_t device_index, uint64_t context,
+int ripc__peer_get(struct ripc_context *ctx, struct device *device, uint64_t context,
 		const struct ripc__addr *addr, struct peer **peer_out)
 {
 	uint64_t key = peer_key(ctx, context, addr, false);
 	struct peer *peer = ripc__map_get(&ctx->peers.all, key);
 	int error;
 
-	if (peer && !leads_to(ctx, peer, device_index, addr)) {
+	if (peer && !ripc__peer_is_at(ctx, peer, device, addr)) {
 		key = peer_key(ctx, context, addr, true);
 		peer = ripc__map_get(&ctx->peers.all, key);
 	}
@@ -169,7 +159,7 @@ int ripc__peer_get(struct ripc_context *ctx, uint8_t device_index, uint64_t cont
 		*peer_out = peer;
 		return 0;
 	}
-	error = peer_new(ctx, device_index, addr, &peer);
+	error = peer_new(ctx, device, addr, &peer);
 	if (error)
 		return error;
 	peer->key = key;
@@ -197,7 +187,7 @@ void ripc__peer_put(struct ripc_context *ctx, struct peer *peer)
 
 void ripc__peer_sounded(const struct ripc_context *ctx, struct peer *peer)
 {
-	uint32_t now = (uint32_t)(ctx->now_us >> 10);
+	uint32_t now = ripc__now_1024us(ctx);
 
 	if (!ripc__peer_is_sounded(peer))
 		peer->unanswered = now;
@@ -348,23 +338,27 @@ void ripc__route_stays(struct peer *peer)
 	peer->failed &= (uint8_t)~(1u << peer->device);
 }
 
+bool ripc__route_named(const struct device *device, const struct ripc__answer *answer, uint32_t at,
+		struct ripc__addr *addr)
+{
+	const struct wire_record_addr *named = &answer->record.addrs[at];
+
+	return named->backend == device->ops->id && device->ops->route.choose(device->port,
+		named->blob, named->len, answer->host, addr) == 0;
+}
+
 struct device *ripc__route_choose(struct ripc_context *ctx, uint8_t failed, uint32_t end,
 		const struct ripc__answer *answer, struct ripc__addr *addr)
 {
-	const struct wire_record *record = &answer->record;
-
 	for (uint32_t d = 0; d < end; d++) {
 		struct device *device = &ctx->peers.devices[d];
 
-		for (uint32_t a = 0; a < record->n_addrs && !(failed >> d & 1); a++) {
-			if (record->addrs[a].backend == device->ops->id &&
-					device->ops->route.choose(device->port,
-						record->addrs[a].blob, record->addrs[a].len,
-						answer->host, addr) == 0) {
-				if (ctx->seal)
-					ripc__sealed_proof(ctx->seal, addr, answer->proof);
-				return device;
-			}
+		for (uint32_t i = 0; i < answer->record.n_addrs && !(failed >> d & 1); i++) {
+			if (!ripc__route_named(device, answer, i, addr))
+				continue;
+			if (ctx->seal)
+				ripc__sealed_proof(ctx->seal, addr, answer->proof);
+			return device;
 		}
 	}
 	return NULL;
@@ -391,8 +385,7 @@ int ripc__route_find(struct ripc_context *ctx, const struct ripc__answer *answer
 	int error, why = 0;
 
 	while ((device = ripc__route_choose(ctx, refusing, ctx->peers.n_devices, answer, &addr))) {
-		error = ripc__peer_get(ctx, (uint8_t)ripc__device_index(ctx, device),
-			answer->record.context, &addr, peer);
+		error = ripc__peer_get(ctx, device, answer->record.context, &addr, peer);
 		if (!error && refusing)
 			have_failed(ctx, *peer, refusing, why);
 		if (!error || error == -ENOMEM)
@@ -581,6 +574,16 @@ uint32_t ripc__back_off(const struct ripc_context *ctx, uint32_t wait_us)
 	if (wait_us >= most)
 		return wait_us;
 	return 2 * wait_us < most ? 2 * wait_us : most;
+}
+
+struct ripc__where ripc__peer_where(const struct ripc_context *ctx, const struct peer *peer)
+{
+	const struct device *device = &ctx->peers.devices[peer->device];
+	struct ripc__where where = {0};
+
+	if (device->ops->route.where)
+		device->ops->route.where(device->port, peer->route, &where);
+	return where;
 }
 
 uint32_t ripc__peer_payload(struct ripc_context *ctx, struct peer *peer)

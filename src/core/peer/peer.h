@@ -14,14 +14,11 @@
 #include "devices.h"
 
 struct candidate;
-struct device;
 struct follow;
 struct inquiry;
 struct peer;
-struct ripc__addr;
 struct ripc__answer;
 struct ripc__timer;
-struct ripc_context;
 
 #define UNASKED_BYTES      65536u /* of a long message that may be sent unasked (protocol.md) */
 
@@ -98,7 +95,7 @@ struct host *ripc__host_find(struct ripc_context *ctx, const struct ripc__addr *
  * The peer of a context that was met at an address: one reference more. -ENOMEM; -ENETDOWN,
  * -EHOSTUNREACH: the network makes no route there.
  */
-int ripc__peer_get(struct ripc_context *ctx, uint8_t device_index, uint64_t context,
+int ripc__peer_get(struct ripc_context *ctx, struct device *device, uint64_t context,
 		const struct ripc__addr *addr, struct peer **peer);
 void ripc__peer_put(struct ripc_context *ctx, struct peer *peer);
 size_t ripc__peers_bytes(struct ripc_context *ctx);
@@ -135,15 +132,32 @@ static inline uint32_t ripc__datagram_base(const struct ripc_context *ctx)
 	return ctx->seal ? DATAGRAM_BASE - SEALED_BYTES : DATAGRAM_BASE;
 }
 
-static inline struct device *ripc__peer_device(struct ripc_context *ctx, struct peer *peer)
+static inline struct device *ripc__peer_device(struct ripc_context *ctx, const struct peer *peer)
 {
 	return &ctx->peers.devices[peer->device];
+}
+
+/* Does the peer's route lead over this device to the address? */
+static inline bool ripc__peer_is_at(struct ripc_context *ctx, const struct peer *peer,
+		const struct device *device, const struct ripc__addr *addr)
+{
+	return ripc__peer_device(ctx, peer) == device &&
+		device->ops->route.matches(device->port, peer->route, addr);
+}
+
+/* Are datagrams to the peer not lost while it lives? */
+static inline bool ripc__peer_is_reliable(struct ripc_context *ctx, const struct peer *peer)
+{
+	return ripc__peer_device(ctx, peer)->attr.caps & RIPC_CAP_RELIABLE;
 }
 
 static inline bool ripc__is_intact(const struct device *device)
 {
 	return device->attr.caps & RIPC_CAP_INTACT;
 }
+
+/* The place that the peer's route leads to; all 0 if its network does not tell. */
+struct ripc__where ripc__peer_where(const struct ripc_context *ctx, const struct peer *peer);
 
 /* Adds the checksum of an encoded prefix, if the device needs one. */
 static inline void ripc__put_crc(const struct device *device, void *prefix, size_t len,
@@ -211,6 +225,9 @@ void ripc__route_stays(struct peer *peer);
 /* Sending failed with why (0 or a negative errno): returns the callers' error; marks the route. */
 int ripc__transmit_failed(struct ripc_context *ctx, struct peer *peer, int why);
 
+/* Fills in address number at of the answer, if the device can reach it. */
+bool ripc__route_named(const struct device *device, const struct ripc__answer *answer, uint32_t at,
+		struct ripc__addr *addr);
 /* The best route to the partner that answered, over devices below end that have not failed. */
 struct device *ripc__route_choose(struct ripc_context *ctx, uint8_t failed, uint32_t end,
 		const struct ripc__answer *answer, struct ripc__addr *addr);

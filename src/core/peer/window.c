@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The window: how much may be in flight from a peer to us, derived from arrivals and losses
- * (docs/protocol.md, *Congestion*; docs/notes/congestion.md has the measurements).
+ * (docs/protocol.md, *Congestion*; docs/notes/congestion-measurements.md has the measurements).
  *
  * Design notes. Time is counted in rounds of a smoothed round trip. The queue on the way is the
  * difference between the shortest round trip of a round and the shortest of all. If the queue is
@@ -9,6 +9,11 @@
  * the queue vanishes, it was ours, and the window then leaves half of it. If the queue stays,
  * other traffic fills it, and for RIVAL_ROUNDS the window follows losses alone, as TCP's does.
  * Otherwise a sender that avoids queues would get nothing beside one that does not.
+ *
+ * Published parts: the window doubles at first, and grows by a datagram under a queue (Jacobson,
+ * Congestion Avoidance and Control, SIGCOMM 1988; RFC 5681); on long paths it grows, and is cut, as
+ * CUBIC's (RFC 9438). The other rules are our own: docs/notes/congestion.md has their reasons, and
+ * the published algorithms that resemble them.
  */
 #include <stdlib.h>
 

@@ -36,8 +36,7 @@ static void pull_send(struct incoming *incoming, struct wire_packet *packet)
 	packet->pull.limit = incoming->limit;
 	packet->pull.busy = !incoming->is_granted && incoming->limit < incoming->total;
 	ctx->stats.pull_requests++;
-	ripc__partner_header(incoming->partner, packet, WIRE_PULL);
-	ripc__partner_send(incoming->partner, packet);
+	ripc__partner_send(incoming->partner, packet, WIRE_PULL);
 	if (incoming->first_grant)
 		ripc__point(ctx, "first_grant");
 	incoming->first_grant = false;

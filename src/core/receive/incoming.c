@@ -95,7 +95,7 @@ void ripc__incoming_stop(struct ripc_context *ctx, const struct lent *lent)
 {
 	if (!lent->in_use)
 		return;
-	list_for_each_entry(partner, &ctx->partners.all, struct partner, node) {
+	for_each_partner(partner, ctx) {
 		list_for_each_entry(incoming, &partner->incoming, struct incoming, node) {
 			if (incoming->lent != lent)
 				continue;
@@ -447,8 +447,7 @@ static void answer_busy(struct partner *partner, uint64_t number, enum wire_busy
 {
 	struct wire_packet packet = {.h.number = number, .pull.busy = why};
 
-	ripc__partner_header(partner, &packet, WIRE_PULL);
-	ripc__partner_send(partner, &packet);
+	ripc__partner_send(partner, &packet, WIRE_PULL);
 }
 
 static void refuse_announced(struct partner *partner, uint64_t number, int error)

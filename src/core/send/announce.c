@@ -206,8 +206,7 @@ void ripc__cancel_number(struct partner *partner, uint64_t number)
 	struct wire_packet packet = {.h.number = number};
 
 	packet.announce.oldest = oldest < number ? oldest : number;
-	ripc__partner_header(partner, &packet, WIRE_CANCEL);
-	ripc__partner_send(partner, &packet);
+	ripc__partner_send(partner, &packet, WIRE_CANCEL);
 }
 
 void ripc__cancel_send(struct outgoing *outgoing)

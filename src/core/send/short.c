@@ -73,14 +73,6 @@ uint32_t ripc__short_max(struct partner *partner)
 	return mtu - WIRE_HEADER - WIRE_ACK;
 }
 
-static void hello_alone(struct partner *partner)
-{
-	struct wire_packet hello = {0};
-
-	ripc__partner_header(partner, &hello, WIRE_HELLO_ONLY);
-	ripc__partner_send(partner, &hello);
-}
-
 static void count_sent(struct ripc_context *ctx, uint64_t bytes)
 {
 	ctx->stats.short_sent++;
@@ -335,7 +327,7 @@ void ripc__held_send(struct partner *partner)
 		if (fits(partner, copy)) {
 			sent |= held_transmit(partner, copy, false) == 0;
 		} else if (fits_apart(partner, copy)) {
-			hello_alone(partner);
+			ripc__partner_greet(partner);
 			sent |= held_transmit(partner, copy, true) == 0;
 		}
 	}
@@ -345,7 +337,7 @@ void ripc__held_send(struct partner *partner)
 		if (!held->n)
 			ripc__held_drop(partner, false);
 	} else if (!sent) {
-		hello_alone(partner);
+		ripc__partner_greet(partner);
 	}
 }
 
@@ -392,7 +384,7 @@ static int send_early(struct partner *partner, const struct ripc_send *request, 
 	if (fits(partner, copy))
 		held_transmit(partner, copy, false);
 	else
-		hello_alone(partner);
+		ripc__partner_greet(partner);
 	return 0;
 }
 
@@ -419,7 +411,7 @@ static int send_ready(struct partner *partner, const struct ripc_send *request, 
 		ripc__acks_flush(partner->service->ctx);
 		hello_apart = !partner->known;
 		if (hello_apart)
-			hello_alone(partner);
+			ripc__partner_greet(partner);
 	}
 	for (uint32_t i = 0; i < request->n_items; i++) {
 		iov[i + 1] = request->items[i];

@@ -73,7 +73,7 @@ static void path_write(const struct ripc_context *ctx, const struct peer *peer,
 		struct ripc_page_partner *to)
 {
 	const struct device *device = &ctx->peers.devices[peer->device];
-	struct ripc__where where = {0};
+	struct ripc__where where;
 
 	to->context = peer->context;
 	to->held_bytes = peer->held[SHARE_SMALL] +
@@ -87,7 +87,7 @@ static void path_write(const struct ripc_context *ctx, const struct peer *peer,
 	strncpy(to->network, device->ops->name, sizeof(to->network) - 1);
 	if (!device->ops->route.where)
 		return;
-	device->ops->route.where(device->port, peer->route, &where);
+	where = ripc__peer_where(ctx, peer);
 	ripc__addr_text(ctx, device, &where.addr, to->address);
 }
 
@@ -125,7 +125,6 @@ static void partner_write(const struct partner *partner, struct ripc_page_partne
 /* Writes the services, their groups, and the partners. */
 static void tables_write(struct ripc_context *ctx, struct ripc_page *page)
 {
-	struct list *node = ctx->partners.all.prev;
 	uint32_t n = 0;
 
 	page->n_members = page->all_members = 0;
@@ -139,9 +138,12 @@ static void tables_write(struct ripc_context *ctx, struct ripc_page *page)
 	}
 	page->n_services = n;
 	page->all_services = (uint32_t)ctx->stats.services;
-	for (n = 0; node != &ctx->partners.all && n < RIPC_PAGE_PARTNERS; node = node->prev)
-		partner_write(list_entry(node, struct partner, node), &page->partners[n++]);
-	page->n_partners = n;
+	page->n_partners = 0;
+	for_each_partner_backwards(partner, ctx) {
+		if (page->n_partners == RIPC_PAGE_PARTNERS)
+			break;
+		partner_write(partner, &page->partners[page->n_partners++]);
+	}
 	page->all_partners = (uint32_t)ctx->stats.partners;
 }
 

@@ -495,7 +495,8 @@ START_TEST(stream__counts_where_the_partner_lives)
 	ck_assert_uint_eq(partner->peer->host->held[SHARE_STREAMS], 1);
 	addr = (struct ripc__addr){.len = 1, .blob = {lone.host + 1}};
 	addr.host[15] = addr.blob[0];
-	ck_assert_int_eq(ripc__peer_get(lone.ctx, 0, lone.context, &addr, &peer), 0);
+	ck_assert_int_eq(ripc__peer_get(lone.ctx, lone.ctx->peers.devices, lone.context, &addr,
+		&peer), 0);
 	ck_assert_ptr_ne(partner->peer->host, peer->host);
 	ripc__partner_to_peer(partner, peer);
 	ck_assert_uint_eq(partner->peer->host->held[SHARE_STREAMS], 1);

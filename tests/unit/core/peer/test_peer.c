@@ -21,7 +21,8 @@ static bool share(struct ripc_context *ctx, const char *a, const char *b)
 	bool shared;
 
 	for (int i = 0; i < 2; i++) {
-		ck_assert_int_eq(ripc__peer_get(ctx, 0, 0xc0 + (uint64_t)i, &at[i], &peers[i]), 0);
+		ck_assert_int_eq(ripc__peer_get(ctx, ctx->peers.devices, 0xc0 + (uint64_t)i,
+			&at[i], &peers[i]), 0);
 		ck_assert_ptr_eq(peers[i]->host, ripc__host_find(ctx, &at[i]));
 	}
 	shared = peers[0]->host == peers[1]->host;
@@ -75,7 +76,8 @@ START_TEST(peer_get__no_route)
 	lone_open_on(&lone, backends);
 	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
 		refuse_error = errors[i][0];
-		ck_assert_int_eq(ripc__peer_get(lone.ctx, 0, 1, &at, &peer), errors[i][1]);
+		ck_assert_int_eq(ripc__peer_get(lone.ctx, lone.ctx->peers.devices, 1, &at, &peer),
+			errors[i][1]);
 		ck_assert_ptr_null(peer);
 		ck_assert_ptr_null(ripc__host_find(lone.ctx, &at));
 	}
