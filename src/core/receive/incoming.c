@@ -514,25 +514,10 @@ static void announced_new(struct partner *partner, const struct wire_packet *pac
 	}
 }
 
-/* Was the message delivered or refused? Then its sender is answered again. */
-static bool is_settled(struct partner *partner, const struct longs *longs, uint64_t number)
-{
-	uint64_t ahead = number - longs->in_oldest;
-
-	if (longs->in_delivered >> ahead & 1) {
-		ripc__ack_queue(partner, number, 0);
-		ripc__acks_flush(partner->service->ctx);
-		return true;
-	}
-	if (longs->in_refused >> ahead & 1)
-		ripc__ack_queue(partner, number, ripc__number_refusal(partner, number));
-	return longs->in_refused >> ahead & 1;
-}
-
 /* The sender wants a final answer, and will send no more. */
 static void incoming_cancel(struct partner *partner, const struct wire_packet *packet)
 {
-	uint64_t number = packet->h.number;
+	uint64_t number = packet->h.number, ahead;
 	struct incoming *incoming;
 	struct longs *longs;
 
@@ -543,10 +528,15 @@ static void incoming_cancel(struct partner *partner, const struct wire_packet *p
 		return;
 	ripc__numbers_advance(partner, longs, packet->announce.oldest);
 	incoming = incoming_find(partner, number); /* the message may just have been forgotten */
-	if (number < longs->in_oldest || number - longs->in_oldest >= LONGS_MAX ||
-			is_settled(partner, longs, number))
+	ahead = number - longs->in_oldest;
+	if (number < longs->in_oldest || ahead >= LONGS_MAX)
 		return;
-	if (incoming) {
+	if (longs->in_delivered >> ahead & 1) {
+		ripc__ack_queue(partner, number, 0);
+		ripc__acks_flush(partner->service->ctx);
+	} else if (longs->in_refused >> ahead & 1) {
+		ripc__ack_queue(partner, number, ripc__number_refusal(partner, number));
+	} else if (incoming) {
 		ripc__incoming_refuse(incoming, -ECANCELED, true);
 	} else {
 		/* Never announced here: the message must not be accepted when it arrives late. */
@@ -1027,8 +1017,12 @@ void ripc__incoming_announce(struct partner *partner, const struct wire_packet *
 		service->ctx->stats.drop_duplicate++;
 	} else if (ahead >= LONGS_MAX) {
 		service->ctx->stats.drop_malformed++;
-	} else if (is_settled(partner, longs, number)) {
-		service->ctx->stats.drop_duplicate += longs->in_delivered >> ahead & 1;
+	} else if (longs->in_delivered >> ahead & 1) {
+		service->ctx->stats.drop_duplicate++;
+		ripc__ack_queue(partner, number, 0);
+		ripc__acks_flush(service->ctx);
+	} else if (longs->in_refused >> ahead & 1) {
+		ripc__ack_queue(partner, number, ripc__number_refusal(partner, number));
 	} else if ((incoming = incoming_find(partner, number))) {
 		if (!is_repeated(incoming, packet)) {
 			service->ctx->stats.drop_malformed++;
