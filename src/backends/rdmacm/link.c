@@ -23,6 +23,7 @@
 #include <string.h>
 
 #include "internal.h"
+#include "util/bounds.h"
 #include "util/hash/siphash.h"
 
 #define ATTEMPT_US 3000000u
@@ -252,17 +253,13 @@ void ripc__rdmacm_link_want(struct rdmacm_link *link)
 		fail(link, error);
 }
 
-static uint32_t least(uint32_t a, uint32_t b)
-{
-	return a < b ? a : b;
-}
-
 /* Makes no attempt for a while: twice as long as the last pause. */
 static void pause_asking(struct rdmacm_link *link, uint64_t now_us)
 {
 	struct rdmacm_port *port = link->port;
 
-	link->again_us = least(link->again_us ? 2 * link->again_us : AGAIN_US, AGAIN_MAX);
+	link->again_us = (uint32_t)ripc__least(link->again_us ? 2 * link->again_us : AGAIN_US,
+		AGAIN_MAX);
 	link->hold_us = now_us + link->again_us +
 		ripc__rdma_nonce(port->secret, &port->counter) % link->again_us;
 	ripc__rdmacm_due_at(port, link->hold_us);
