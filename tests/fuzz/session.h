@@ -79,7 +79,7 @@ struct use {
 };
 
 /* A device that moves bytes by itself, as far as caps go. */
-struct mover {
+struct fuzz_mover {
 	uint32_t caps, read_max;
 	bool fences, opens_slowly; /* closing takes its time; so do routes */
 	bool silent;               /* partners are: what waits for them ends */
@@ -128,7 +128,7 @@ struct port {
 
 struct session {
 	struct input input;
-	struct mover mover;
+	struct fuzz_mover mover;
 	bool has_groups; /* and a device that reaches many with one datagram */
 	struct many many;
 	struct ripc__env env;

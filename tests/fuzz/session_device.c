@@ -91,7 +91,7 @@ static uint64_t due(struct session *session)
 static void tell(struct session *session, enum ripc__event_kind kind, const struct use *use,
 		int status)
 {
-	struct mover *mover = &session->mover;
+	struct fuzz_mover *mover = &session->mover;
 	struct ripc__addr *from = &mover->froms[mover->n_events];
 
 	*from = (struct ripc__addr){.len = 1, .blob = {use->host}};
@@ -189,7 +189,7 @@ uint64_t session_device_next_us(const struct session *session)
 
 int session_device_poll(struct session *session, struct ripc__event *events, uint32_t n)
 {
-	struct mover *mover = &session->mover;
+	struct fuzz_mover *mover = &session->mover;
 	uint32_t filled;
 
 	end_what_is_due(session);
@@ -222,7 +222,7 @@ static void reach(struct session *session, struct use *use, uint8_t how)
 void session_device_step(struct session *session)
 {
 	static const int refusals[] = {-EAGAIN, -ENOMEM, -EACCES, -ECONNRESET};
-	struct mover *mover = &session->mover;
+	struct fuzz_mover *mover = &session->mover;
 	uint8_t how = input8(&session->input), at = input8(&session->input);
 	struct use *use = use_choose(session, at);
 
@@ -261,7 +261,7 @@ void session_device_choose(struct session *session)
 	static const uint32_t caps[] = {RIPC_CAP_READ, RIPC_CAP_WRITE, RIPC_CAP_REGISTERED,
 		RIPC_CAP_INTACT, RIPC_CAP_MAP, RIPC_CAP_DUBIOUS, RIPC_CAP_RELIABLE, RIPC_CAP_SIZED};
 	uint8_t which = input8(&session->input), how = input8(&session->input);
-	struct mover *mover = &session->mover;
+	struct fuzz_mover *mover = &session->mover;
 
 	for (uint32_t i = 0; i < 8; i++)
 		mover->caps |= which >> i & 1 ? caps[i] : 0;
@@ -313,7 +313,7 @@ static void put_opening(uint8_t *peer, uint32_t number)
 
 int session_route_open(struct session *session, uint8_t *peer)
 {
-	struct mover *mover = &session->mover;
+	struct fuzz_mover *mover = &session->mover;
 
 	put_opening(peer, 0);
 	if (!mover->opens_slowly || (input8(&session->input) & 3) == 3)
@@ -451,7 +451,7 @@ static uint64_t region_of(const struct session *session, const struct ripc__move
 
 static int move(struct session *session, struct use like)
 {
-	const struct mover *mover = &session->mover;
+	const struct fuzz_mover *mover = &session->mover;
 	int error = refused(session);
 
 	check_memory(session, like.mem, like.len);
@@ -494,7 +494,7 @@ int session_map(void *port, void *peer, const struct ripc__key *key, size_t len,
 		struct ripc__mapping *mapping)
 {
 	struct session *session = ((struct port *)port)->session;
-	struct mover *mover = &session->mover;
+	struct fuzz_mover *mover = &session->mover;
 	uint32_t i = key->address >> 32 & (SEGMENTS - 1), offset = (uint32_t)key->address;
 	int error = refused(session);
 

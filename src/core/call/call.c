@@ -40,6 +40,7 @@
 #include "core/send/outgoing.h"
 #include "core/send/short.h"
 #include "core/wire/wire.h"
+#include "util/bounds.h"
 #include "util/map.h"
 #include "util/slots.h"
 
@@ -108,11 +109,11 @@ static struct partner *call_taker(const struct call *call, uint64_t incarnation)
 {
 	const struct ripc_service *service = call->service;
 	struct partner *partner = service->recent;
+	uint32_t place = 0;
 
 	if (partner && partner->incarnation == incarnation && is_taker(call, partner))
 		return partner;
-	for (uint32_t place = 0; (partner = ripc__pair_at(service->ctx, service->incarnation,
-			incarnation, place)); place++) {
+	while ((partner = ripc__pair_at(service, incarnation, place++))) {
 		if (is_taker(call, partner))
 			return partner;
 	}
@@ -431,11 +432,6 @@ static struct partner *short_taker(struct call *call)
 	return partner;
 }
 
-static uint64_t least(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
 /* Sends the request as a short. False: the short was not sent. */
 static bool ask_shortly(struct call *call, struct partner *partner)
 {
@@ -451,7 +447,7 @@ static bool ask_shortly(struct call *call, struct partner *partner)
 	call->short_number = partner->short_next - 1;
 	call->asked_before = call->asked;
 	learn(call, RIPC_UNKNOWN);
-	timer_set(call, ctx->now_us + least(SHORT_US, (call->deadline_us - ctx->now_us) / 2));
+	timer_set(call, ctx->now_us + ripc__least(SHORT_US, (call->deadline_us - ctx->now_us) / 2));
 	return true;
 }
 
@@ -561,7 +557,7 @@ static void ask_for_sure(struct call *call)
 
 	if (!call->waited && patience_us > SHORT_US && left_us > SHORT_US) {
 		call->waited = true;
-		timer_set(call, ctx->now_us + least(patience_us - SHORT_US,
+		timer_set(call, ctx->now_us + ripc__least(patience_us - SHORT_US,
 			(left_us - SHORT_US) / 2));
 		return;
 	}

@@ -336,13 +336,13 @@ static void challenge(struct partner *partner, struct device *device,
  * Is the packet from a partner, by its keys? Messages that were accepted from it go on, whatever
  * it may send now.
  */
-static bool is_of_partner(struct ripc_context *ctx, const struct ripc_service *service,
-		const struct wire_packet *packet, const struct ripc__event *event)
+static bool is_of_partner(const struct ripc_service *service, const struct wire_packet *packet,
+		 const struct ripc__event *event)
 {
 	const struct partner *partner;
 	uint32_t place = 0;
 
-	while ((partner = ripc__pair_at(ctx, service->incarnation, packet->h.src, place++))) {
+	while ((partner = ripc__pair_at(service, packet->h.src, place++))) {
 		if (!partner->dead && partner->peer && ripc__sealed_same(partner->peer->route,
 				event->from))
 			return true;
@@ -365,7 +365,7 @@ static struct partner *first_contact(struct ripc_context *ctx, struct device *de
 
 	if (ctx->seal && !ripc__sealed_lets_in(ctx->seal, event->from, packet->hello.context,
 			packet->hello.service, service->id) &&
-			!is_of_partner(ctx, service, packet, event)) {
+			!is_of_partner(service, packet, event)) {
 		answer_refused(ctx, device, packet, event);
 		return NULL;
 	}

@@ -26,6 +26,7 @@
 #include "core/send/outgoing.h"
 #include "internal.h"
 #include "loop.h"
+#include "util/bounds.h"
 #include "util/hash/blocksum.h"
 #include "util/list.h"
 #include "util/rare.h"
@@ -134,10 +135,9 @@ static uint64_t sweep_due(const struct ripc_context *ctx)
 /* The time of the next work that calls may have made due sooner than a sleeper knows. */
 static inline uint64_t soonest(const struct ripc_context *ctx)
 {
-	uint64_t next = ripc__timers_next(&ctx->loop.timers);
-	uint64_t due = ripc__resolver_deadline(ctx->resolver);
+	uint64_t next = ripc__least(ripc__timers_next(&ctx->loop.timers),
+		ripc__resolver_deadline(ctx->resolver));
 
-	next = due < next ? due : next;
 	if (!list_empty(&ctx->receives.acks) && ctx->receives.acks_due_us < next)
 		next = ctx->receives.acks_due_us;
 	if (ctx->sends.n_corked && ctx->sends.corked_due_us < next)
@@ -212,9 +212,7 @@ void ripc__leave_late(struct ripc_context *ctx)
 
 uint64_t ripc__next_deadline(struct ripc_context *ctx)
 {
-	uint64_t next = soonest(ctx), due = sweep_due(ctx);
-
-	return due < next ? due : next;
+	return ripc__least(soonest(ctx), sweep_due(ctx));
 }
 
 bool ripc__waiter_is_done(const struct waiter *waiter)

@@ -42,6 +42,7 @@
 #include "core/send/announce.h"
 #include "internal.h"
 #include "loop.h"
+#include "util/bounds.h"
 #include "util/list.h"
 #include "util/rare.h"
 #include "util/system/cancel.h"
@@ -484,8 +485,7 @@ static void reader_step(struct ripc_context *ctx, struct waiter *self, uint64_t 
 	/* After any time without the lock, check whether this call still has to sleep. */
 	if (yield_and_look(ctx, self) || ripc__waiter_is_done(self))
 		return;
-	until_us = ripc__next_deadline(ctx);
-	until_us = until_us < deadline_us ? until_us : deadline_us;
+	until_us = ripc__least(ripc__next_deadline(ctx), deadline_us);
 	if (can_wait_on_port(ctx, self, deadline_us))
 		port_wait(ctx, self, until_us);
 	else
@@ -546,8 +546,7 @@ static void idle_step(struct ripc_context *ctx, uint64_t deadline_us)
 
 	if (ripc__progress(ctx))
 		return;
-	until_us = ripc__next_deadline(ctx);
-	until_us = until_us < deadline_us ? until_us : deadline_us;
+	until_us = ripc__least(ripc__next_deadline(ctx), deadline_us);
 	ripc__unlock(ctx);
 	ctx->env.idle(ctx->env.arg, until_us);
 	ripc__lock_timely(ctx);

@@ -115,7 +115,7 @@ enum claim ripc__claim_find(struct ripc_service *service, struct device *device,
 	uint32_t n = 0, n_host = 0;
 	bool is_taken = false, is_late = false;
 
-	for (; (partner = ripc__pair_at(ctx, service->incarnation, packet->h.src, n)); n++) {
+	for (; (partner = ripc__pair_at(service, packet->h.src, n)); n++) {
 		bool is_here = ripc__peer_is_at(ctx, partner->peer, device, from);
 
 		n_host += partner->peer->host->key == host;
@@ -166,9 +166,9 @@ struct partner *ripc__claim_named(const struct ripc_service *service, uint64_t i
 		const struct ripc__answer *answer)
 {
 	struct partner *partner, *maybe = NULL, *gone = NULL;
+	uint32_t place = 0;
 
-	for (uint32_t place = 0; (partner = ripc__pair_at(service->ctx, service->incarnation,
-			answer->record.incarnation, place)); place++) {
+	while ((partner = ripc__pair_at(service, answer->record.incarnation, place++))) {
 		if (!says(partner, id, answer->record.context) || partner->liar)
 			continue;
 		if (partner->resolved || ripc__claim_lives_there(partner, answer)) {

@@ -530,7 +530,7 @@ bool ripc__death_is_known(const struct ripc_service *service, uint64_t incarnati
 	uint32_t place = 0;
 
 	/* Another partner that claims the same incarnation may live. */
-	while ((partner = ripc__pair_at(service->ctx, service->incarnation, incarnation, place))) {
+	while ((partner = ripc__pair_at(service, incarnation, place))) {
 		if (!partner->dead)
 			return false;
 		place++;

@@ -269,9 +269,9 @@ static struct partner *named_before(const struct ripc_service *service,
 		const struct ripc__member *member)
 {
 	struct partner *partner;
+	uint32_t place = 0;
 
-	for (uint32_t place = 0; (partner = ripc__pair_at(service->ctx, service->incarnation,
-			member->incarnation, place)); place++) {
+	while ((partner = ripc__pair_at(service, member->incarnation, place++))) {
 		if (partner->id == member->id && partner->resolved && !partner->dead)
 			return partner;
 	}

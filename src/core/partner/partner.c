@@ -122,7 +122,7 @@ static uint64_t pair_key(struct ripc_context *ctx, uint64_t local, uint64_t remo
 	return ripc__siphash(ctx->self.secret, pair, sizeof(pair));
 }
 
-struct partner *ripc__pair_at(struct ripc_context *ctx, uint64_t local, uint64_t remote,
+static struct partner *pair_at(struct ripc_context *ctx, uint64_t local, uint64_t remote,
 		uint32_t place)
 {
 	struct partner *partner = ripc__map_get(&ctx->partners.by_pair,
@@ -133,12 +133,17 @@ struct partner *ripc__pair_at(struct ripc_context *ctx, uint64_t local, uint64_t
 	return partner;
 }
 
+struct partner *ripc__pair_at(const struct ripc_service *service, uint64_t remote, uint32_t place)
+{
+	return pair_at(service->ctx, service->incarnation, remote, place);
+}
+
 struct partner *ripc__partner_by_echo(struct ripc_context *ctx, const struct wire_header *h,
 		uint64_t token_in, uint64_t token_out)
 {
 	struct partner *partner;
 
-	for (uint32_t place = 0; (partner = ripc__pair_at(ctx, h->dst, h->src, place)); place++) {
+	for (uint32_t place = 0; (partner = pair_at(ctx, h->dst, h->src, place)); place++) {
 		if ((token_in && partner->token_in == token_in) ||
 				(token_out && partner->token_out == token_out))
 			break;
@@ -149,13 +154,12 @@ struct partner *ripc__partner_by_echo(struct ripc_context *ctx, const struct wir
 static int pair_insert(struct partner *partner)
 {
 	struct ripc_context *ctx = partner->service->ctx;
-	uint64_t local = partner->service->incarnation;
 	uint32_t place = 0;
 
-	while (ripc__pair_at(ctx, local, partner->incarnation, place))
+	while (ripc__pair_at(partner->service, partner->incarnation, place))
 		place++;
 	return ripc__map_put(&ctx->partners.by_pair,
-		pair_key(ctx, local, partner->incarnation, place), partner);
+		pair_key(ctx, partner->service->incarnation, partner->incarnation, place), partner);
 }
 
 static void replies_beyond(struct partner *partner, const struct partner *other)
@@ -179,8 +183,7 @@ static void begin(struct partner *partner,
 	const struct partner *other;
 	uint32_t place = 0;
 
-	while ((other = ripc__pair_at(partner->service->ctx, partner->service->incarnation,
-			partner->incarnation, place++)))
+	while ((other = ripc__pair_at(partner->service, partner->incarnation, place++)))
 		beyond(partner, other);
 }
 
@@ -238,12 +241,10 @@ static void replies_join(struct partner *to, struct partner *from)
 /* A dead partner that gave us the same token: the same partner, before it was taken for gone. */
 static struct partner *predecessor(struct partner *partner)
 {
-	struct ripc_context *ctx = partner->service->ctx;
 	struct partner *other;
 	uint32_t place = 0;
 
-	while ((other = ripc__pair_at(ctx, partner->service->incarnation, partner->incarnation,
-			place++))) {
+	while ((other = ripc__pair_at(partner->service, partner->incarnation, place++))) {
 		if (other != partner && other->dead && other->token_own == partner->token_own &&
 				other->id == partner->id)
 			return other;
@@ -283,7 +284,7 @@ static void pair_remove(struct partner *partner)
 	struct partner *at, *last = NULL;
 	uint32_t place = UINT32_MAX, n = 0;
 
-	for (; (at = ripc__pair_at(ctx, local, remote, n)); n++) {
+	for (; (at = pair_at(ctx, local, remote, n)); n++) {
 		place = at == partner ? n : place;
 		last = at;
 	}

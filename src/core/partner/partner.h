@@ -312,8 +312,7 @@ static inline void ripc__share_release(struct partner *partner, enum share share
 struct partner *ripc__partner_by_echo(struct ripc_context *ctx, const struct wire_header *h,
 		uint64_t token_in, uint64_t token_out);
 /* One of the partners that claim an incarnation (claim.c), from place 0 on; NULL: no more. */
-struct partner *ripc__pair_at(struct ripc_context *ctx, uint64_t local, uint64_t remote,
-		uint32_t place);
+struct partner *ripc__pair_at(const struct ripc_service *service, uint64_t remote, uint32_t place);
 /* Adds the numbers that from has to those of to. */
 void ripc__numbers_join(struct numbers *to, const struct numbers *from);
 /*

@@ -136,8 +136,7 @@ static struct partner *pair_meet(struct pair *pair)
 	ck_assert_int_eq(heard.h.type, WIRE_HELLO_ONLY);
 	pair->token = heard.hello.token;
 	bob_echoes(pair);
-	return ripc__pair_at(pair->ends[ALICE].ctx, ripc_service_incarnation(pair->svc), ASKED_BY,
-		0);
+	return ripc__pair_at(pair->svc, ASKED_BY, 0);
 }
 
 static void pair_pass_time(struct pair *pair, uint64_t us)
