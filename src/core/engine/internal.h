@@ -11,8 +11,6 @@
 #include "util/list.h"
 #include "util/system/thread.h"
 
-struct device;
-struct ripc__event;
 struct signals;
 
 /* ---- enter ------------------------------------------------------------------------------- */

@@ -13,8 +13,6 @@
 #include "internal.h"
 #include "loop.h"
 
-struct device;
-
 /* Waits until ready(arg) or the deadline, and does the context's work meanwhile. True: ready. */
 bool ripc__wait(struct ripc_context *ctx, bool (*ready)(void *arg), void *arg,
 		uint64_t deadline_us);

@@ -14,7 +14,6 @@
 struct fanout;
 struct outgoing;
 struct ripc_context;
-struct ripc_send;
 struct ripc_service;
 
 /* The part of a long message to a group that is sent to one member. */

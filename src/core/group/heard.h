@@ -12,13 +12,6 @@
 #include "core/partner/packet.h"
 #include "core/wire/wire.h"
 
-struct device;
-struct numbers;
-struct partner;
-struct ripc__event;
-struct ripc_context;
-struct ripc_service;
-
 /* Handlers of the packet types about streams (engine/input.c). */
 extern packet_handler *const ripc__group_handlers[WIRE_TYPE_END];
 

@@ -18,7 +18,6 @@
 #include "util/map.h"
 #include "util/timers.h"
 
-struct handshake;
 struct member;
 struct ripc_context;
 struct sealed_port;

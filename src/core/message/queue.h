@@ -9,8 +9,6 @@
 #include "core/objects.h"
 #include "util/list.h"
 
-struct holding;
-struct message;
 struct partner;
 
 /* The oldest message; the queue is not empty. */

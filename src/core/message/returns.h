@@ -11,7 +11,6 @@
 #include "ripc/ripc.h"
 #include "util/list.h"
 
-struct device;
 struct lent;
 struct outgoing;
 struct partner;

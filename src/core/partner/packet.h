@@ -11,8 +11,6 @@
 #include "partner.h"
 
 struct ripc__answer;
-struct ripc_context;
-struct wire_packet;
 
 /*
  * A handler for packets of a partner, called after the packet was verified. A room's table names

@@ -14,9 +14,7 @@
 #include "util/list.h"
 
 struct held;
-struct partner;
 struct proving;
-struct ripc__addr;
 
 #define LONGS_MAX          64u    /* long messages of a row in progress from one to another */
 #define PARTNER_IDLE_US    60000000u  /* an idle partner is forgotten; > proof and packet life */

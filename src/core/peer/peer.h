@@ -16,9 +16,7 @@
 struct candidate;
 struct follow;
 struct inquiry;
-struct peer;
 struct ripc__answer;
-struct ripc__timer;
 
 #define UNASKED_BYTES      65536u /* of a long message that may be sent unasked (protocol.md) */
 

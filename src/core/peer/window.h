@@ -8,8 +8,6 @@
 
 #include "peer.h"
 
-struct ripc_context;
-
 #define WINDOW_NEAR        (1u << 20) /* bytes in flight from one peer: fits the cache */
 #define WINDOW_MAX         (64u << 20) /* the same on a long path */
 #define LOSSY              51u   /* of 1024: a path with more loss loses requests, too */

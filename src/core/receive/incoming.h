@@ -15,10 +15,6 @@
 #include "util/timers.h"
 
 struct lent;
-struct numbers;
-struct partner;
-struct ripc_context;
-struct ripc_service;
 
 /* A range of an incoming message that arrived before the bytes in front of it. */
 struct piece {

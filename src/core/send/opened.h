@@ -13,8 +13,6 @@
 #include "core/peer/peer.h"
 #include "outgoing.h"
 
-struct wire_packet;
-
 /* The items of a long message that the receiver can read by one device. */
 struct opened {
 	struct fence fence;    /* used after the closing */

@@ -10,10 +10,6 @@
 #include "outgoing.h"
 #include "ripc/ripc.h"
 
-struct message;
-struct partner;
-struct ripc_service;
-
 /* outgoing->cut: the fate of an ordered message ahead of this message in its partner's list. */
 enum order_cut {
 	CUT_NOT,

@@ -15,13 +15,10 @@
 #include "util/list.h"
 #include "util/timers.h"
 
-struct call;
 struct delivery;
 struct offer;
 struct opened;
 struct ripc__member;
-struct ripc_context;
-struct ripc_service;
 struct writing;
 
 #define PULL_MAX           (2ull << 20) /* bytes sent for one PULL */
