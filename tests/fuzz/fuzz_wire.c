@@ -64,7 +64,7 @@ static void encode_again(const uint8_t *data, const struct wire_packet *p)
 		again[0] = data[0];
 	CLAIM(memcmp(again, data, 4) == 0);
 	CLAIM(memcmp(again + 8, data + 8, p->prefix_len - 8) == 0);
-	wire_seal(again, p->prefix_len, payload_crc);
+	wire_checksum(again, p->prefix_len, payload_crc);
 	sealed = *p;
 	sealed.prefix = again;
 	CLAIM(wire_decode_header(again, p->prefix_len, &sealed.h) == 0);

@@ -69,7 +69,7 @@ void session_heard(struct session *session, uint8_t host, const uint8_t *data, s
 	}
 }
 
-/* ---- the fields ---------------------------------------------------------------------------- */
+/* ---- the fields -------------------------------------------------------------------------- */
 
 static uint64_t token(struct session *session, const struct person *person, uint8_t how)
 {
@@ -335,7 +335,7 @@ static void say_hello(struct session *session, struct wire_packet *packet,
 		packet->hello.token ^= 1;
 }
 
-/* ---- sending ------------------------------------------------------------------------------- */
+/* ---- sending ----------------------------------------------------------------------------- */
 
 static void arrive_from(struct session *session, uint8_t host)
 {
@@ -350,7 +350,7 @@ static void seal_again(struct session *session)
 	struct wire_packet packet;
 
 	if (wire_decode(session->in, session->in_len, &packet) == 0)
-		wire_seal(session->in, packet.prefix_len,
+		wire_checksum(session->in, packet.prefix_len,
 			ripc__crc32c(0, packet.payload, packet.payload_len));
 }
 
@@ -374,7 +374,7 @@ static void hand_over(struct session *session, const struct wire_packet *packet,
 	if (len + packet->payload_len > MTU)
 		return;
 	memcpy(session->in, prefix, len);
-	wire_seal(session->in, len, ripc__crc32c(0, zeros, packet->payload_len));
+	wire_checksum(session->in, len, ripc__crc32c(0, zeros, packet->payload_len));
 	memset(session->in + len, 0, packet->payload_len);
 	session->in_len = len + packet->payload_len;
 }

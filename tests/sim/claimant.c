@@ -35,7 +35,7 @@ static void say(struct sim_world *world, struct sim_claim *claim, struct wire_pa
 	put64(payload, MODEL_FORGED);
 	iov[1].iov_len = packet->payload_len;
 	iov[0].iov_len = wire_encode(bytes, packet, NULL, NULL);
-	wire_seal(bytes, iov[0].iov_len, ripc__crc32c(0, payload, packet->payload_len));
+	wire_checksum(bytes, iov[0].iov_len, ripc__crc32c(0, payload, packet->payload_len));
 	sim_transmit(&world->claimant.node, claim->to, false, iov, 2);
 }
 

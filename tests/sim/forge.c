@@ -51,7 +51,7 @@ static void alter(struct sim_random *random, struct sim_packet *packet,
 		put64(packet->bytes + p->prefix_len - WIRE_ACK, number);
 	if (choice == 2 && p->payload_len > 0)
 		packet->bytes[p->prefix_len + sim_below(random, p->payload_len)] ^= 0x40;
-	wire_seal(packet->bytes, p->prefix_len,
+	wire_checksum(packet->bytes, p->prefix_len,
 			ripc__crc32c(0, packet->bytes + p->prefix_len, p->payload_len));
 }
 
@@ -73,7 +73,7 @@ static bool invent(struct sim_random *random, struct sim_packet *packet,
 	len = wire_encode(bytes, &made, NULL, NULL);
 	if (len > packet->len)
 		return false;
-	wire_seal(bytes, len, 0);
+	wire_checksum(bytes, len, 0);
 	memcpy(packet->bytes, bytes, len);
 	packet->len = (uint32_t)len;
 	return true;

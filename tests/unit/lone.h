@@ -363,7 +363,7 @@ static inline void lone_put(struct lone *lone, struct wire_packet *packet, const
 	}
 	len = wire_encode(lone->in, packet, lens, lone->keys);
 	ck_assert_uint_le(len + packet->payload_len, LONE_MTU);
-	wire_seal(lone->in, len, ripc__crc32c(0, payload, packet->payload_len));
+	wire_checksum(lone->in, len, ripc__crc32c(0, payload, packet->payload_len));
 	if (payload)
 		memcpy(lone->in + len, payload, packet->payload_len);
 	lone->in_len = len + packet->payload_len;

@@ -143,7 +143,7 @@ static inline void say_many_from(struct lone *lone, uint8_t host, uint64_t group
 	packet.h.dst = group;
 	packet.h.token = token;
 	len = wire_encode(lone->in, &packet, NULL, NULL);
-	wire_seal(lone->in, len, ripc__crc32c(0, &text, sizeof(text)));
+	wire_checksum(lone->in, len, ripc__crc32c(0, &text, sizeof(text)));
 	memcpy(lone->in + len, &text, sizeof(text));
 	lone->in[len] ^= many.alters;
 	lone->in_len = len + sizeof(text);

@@ -162,7 +162,7 @@ static inline void ripc__put_crc(const struct device *device, void *prefix, size
 		uint32_t crc)
 {
 	if (!ripc__is_intact(device))
-		wire_seal(prefix, len, crc);
+		wire_checksum(prefix, len, crc);
 }
 
 /*

@@ -151,7 +151,7 @@ static inline __attribute__((always_inline)) int send_plain(struct partner *part
 	else
 		wire_encode_plain(prefix, &header);
 	if (!ripc__is_intact(device))
-		wire_seal(prefix, len, ripc__crc32c(0, item->iov_base, item->iov_len));
+		wire_checksum(prefix, len, ripc__crc32c(0, item->iov_base, item->iov_len));
 	ripc__partner_touch(partner);
 	error = sent(ctx, ripc__route_transmit(ctx, partner->peer, device, &tx, 1));
 	if (!error)

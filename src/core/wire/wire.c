@@ -727,7 +727,7 @@ size_t wire_encode(void *buffer, const struct wire_packet *p, const uint64_t *it
 	return (size_t)(at - (uint8_t *)buffer);
 }
 
-void wire_seal(void *prefix, size_t prefix_len, uint32_t payload_crc)
+void wire_checksum(void *prefix, size_t prefix_len, uint32_t payload_crc)
 {
 	put32((uint8_t *)prefix + CRC_AT, 0);
 	put32((uint8_t *)prefix + CRC_AT, ripc__crc32c(payload_crc, prefix, prefix_len));

@@ -306,6 +306,6 @@ void wire_encode_plain(void *buffer, const struct wire_header *h);
 void wire_encode_call(void *buffer, const struct wire_header *h, uint64_t id,
 		const struct wire_call *call);
 /* Puts the checksum of the whole packet into its prefix. */
-void wire_seal(void *prefix, size_t prefix_len, uint32_t payload_crc);
+void wire_checksum(void *prefix, size_t prefix_len, uint32_t payload_crc);
 
 #endif

@@ -82,7 +82,7 @@ void raw_say(struct raw *raw, struct wire_packet *packet, const uint64_t *lens, 
 			.unasked = 65536};
 	}
 	raw->len = wire_encode(raw->bytes, packet, lens, NULL);
-	wire_seal(raw->bytes, raw->len, ripc__crc32c(0, payload, packet->payload_len));
+	wire_checksum(raw->bytes, raw->len, ripc__crc32c(0, payload, packet->payload_len));
 	if (payload)
 		memcpy(raw->bytes + raw->len, payload, packet->payload_len);
 	raw->len += packet->payload_len;

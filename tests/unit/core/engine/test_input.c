@@ -35,7 +35,7 @@ static void say_abort(struct lone *lone, uint8_t version, uint64_t echo, uint64_
 
 	lone->in_len = wire_encode(lone->in, &packet, NULL, NULL);
 	lone->in[0] = version;
-	wire_seal(lone->in, lone->in_len, 0);
+	wire_checksum(lone->in, lone->in_len, 0);
 	lone->from = (struct ripc__addr){.len = 1, .blob = {lone->host}};
 	while (lone->in_len)
 		ripc_poll(lone->ctx);
@@ -134,7 +134,7 @@ static uint32_t hand(struct lone *lone, const struct wire_packet *packet, uint8_
 
 	lone->in_len = wire_encode(lone->in, packet, NULL, NULL);
 	lone->in[0] = version;
-	wire_seal(lone->in, lone->in_len, 0);
+	wire_checksum(lone->in, lone->in_len, 0);
 	lone->from = (struct ripc__addr){.len = 1, .blob = {2}};
 	while (lone->in_len)
 		ripc_poll(lone->ctx);

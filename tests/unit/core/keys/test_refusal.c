@@ -71,7 +71,7 @@ static void bob_seals(struct pair *pair, struct wire_packet *packet)
 	packet->h.dst = ripc_service_incarnation(pair->svc);
 	iov.iov_len = wire_encode(plain, packet, NULL, NULL);
 	tx.len = (uint32_t)iov.iov_len;
-	wire_seal(plain, iov.iov_len, 0);
+	wire_checksum(plain, iov.iov_len, 0);
 	(void)device->ops->datagrams.send(device->port, pair->route, &tx, 1);
 }
 

@@ -302,7 +302,7 @@ static size_t whole_packet(uint8_t *bytes, const struct meaning *m, const void *
 	p.offers = m->offers;
 	prefix = wire_encode(bytes, &p, has_lens ? m->lens : NULL,
 		has_keys(&p.announce) ? m->keys : NULL);
-	wire_seal(bytes, prefix, ripc__crc32c(0, payload, len));
+	wire_checksum(bytes, prefix, ripc__crc32c(0, payload, len));
 	if (len)
 		memcpy(bytes + prefix, payload, len);
 	return prefix + len;
