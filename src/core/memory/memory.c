@@ -81,14 +81,14 @@ static int map_over(uint8_t *at, size_t len, int fd)
 static int map_aligned(size_t len, size_t align, int fd, void **memory)
 {
 	uint8_t *at = NULL;
-	int err = ripc__reserve(len, align, &at);
+	int error = ripc__reserve(len, align, &at);
 
-	if (err)
-		return err;
-	err = map_over(at, len, fd);
-	if (err) {
+	if (error)
+		return error;
+	error = map_over(at, len, fd);
+	if (error) {
 		munmap(at, len);
-		return err;
+		return error;
 	}
 	/* Before Linux 6.1 only this gives large pages, and only if the system allows it. */
 	if (len >= align)
@@ -117,15 +117,15 @@ int ripc__memory_map_private(size_t len, size_t align, void **memory)
 {
 	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
 	uint8_t *at = NULL;
-	int err = ripc__reserve(len, align, &at);
+	int error = ripc__reserve(len, align, &at);
 
-	if (err)
-		return err;
+	if (error)
+		return error;
 	if (mmap(at, len, PROT_READ | PROT_WRITE, flags, -1, 0) == MAP_FAILED ||
 			keep_from_children(at, len)) {
-		err = -errno;
+		error = -errno;
 		munmap(at, len);
-		return err;
+		return error;
 	}
 	(void)madvise(at, len, MADV_NOHUGEPAGE); /* the pool takes memory in steps (pool.c) */
 	*memory = at;
@@ -141,10 +141,10 @@ __attribute__((weak)) void __lsan_unregister_root_region(const void *memory, siz
 
 int ripc__memory_map_secret(size_t len, size_t align, void **memory)
 {
-	int err = ripc__memory_map_private(len, align, memory);
+	int error = ripc__memory_map_private(len, align, memory);
 
-	if (err)
-		return err;
+	if (error)
+		return error;
 	(void)madvise(*memory, len, MADV_DONTDUMP);
 	if (__lsan_register_root_region)
 		__lsan_register_root_region(*memory, len);
@@ -162,16 +162,16 @@ int ripc__memory_map_shared(size_t len, size_t align, void **memory, int *fd)
 {
 	int seals = F_SEAL_FUTURE_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 	int made = len > PTRDIFF_MAX ? -1 : open_memfd(len);
-	int err = len > PTRDIFF_MAX ? -ENOMEM : map_aligned(len, align, made, memory);
+	int error = len > PTRDIFF_MAX ? -ENOMEM : map_aligned(len, align, made, memory);
 
 	/* The owner's mapping stays writable. */
-	if (made >= 0 && (err || fcntl(made, F_ADD_SEALS, seals))) {
+	if (made >= 0 && (error || fcntl(made, F_ADD_SEALS, seals))) {
 		close(made);
 		made = -1;
 	}
-	if (!err)
+	if (!error)
 		*fd = made;
-	return err;
+	return error;
 }
 
 void ripc__memory_unmap(void *memory, size_t len)
