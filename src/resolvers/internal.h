@@ -12,7 +12,7 @@
 #include "util/list.h"
 #include "util/map.h"
 
-/* ---- life -------------------------------------------------------------------------------- */
+/* ---- liveness ---------------------------------------------------------------------------- */
 
 /*
  * Proof that a context of this host lives, or that it has ended (docs/protocol.md, Life): each
@@ -22,7 +22,7 @@
 
 #define LIFE_LINKS_MAX 4096u /* contexts that one is connected with; nothing is proven for others */
 
-struct life {
+struct liveness {
 	struct ripc__host host;
 	uid_t uid;
 	bool is_user;           /* uid is of one user (util/system/users.h) */
@@ -30,9 +30,9 @@ struct life {
 	int listener, lock_fd;  /* -1: we have no lock to show */
 	dev_t lock_dev;
 	ino_t lock_ino;
-	struct ripc__map links; /* struct life_link by context */
+	struct ripc__map links; /* struct liveness_link by context */
 	struct list unnamed;    /* processes that have connected and sent nothing yet */
-	struct list closed;     /* freed by ripc__life_tend() */
+	struct list closed;     /* freed by ripc__liveness_tend() */
 	uint32_t n_links;       /* with a connection */
 	uint32_t look_at;       /* where the next look begins */
 };
@@ -41,29 +41,30 @@ struct life {
  * Opens the proofs. Without the means nothing is proven; that is no error. epoll_fd: wakes for
  * it.
  */
-void ripc__life_open(struct life *life, const struct ripc__host *host, uid_t uid, int epoll_fd);
-void ripc__life_close(struct life *life);
+void ripc__liveness_open(
+	struct liveness *liveness, const struct ripc__host *host, uid_t uid, int epoll_fd);
+void ripc__liveness_close(struct liveness *liveness);
 
-/* Slots of a source that begins with its struct life. */
+/* Slots of a source that begins with its struct liveness. */
 
 /* The end of this context will be reported (host.gone), if it is on this host; counted. */
-void ripc__life_watch(void *source, uint64_t context);
-void ripc__life_unwatch(void *source, uint64_t context);
+void ripc__liveness_watch(void *source, uint64_t context);
+void ripc__liveness_unwatch(void *source, uint64_t context);
 /* Polls some of the locks: a forked child may keep a connection. Are there any? */
-bool ripc__life_look(void *source);
+bool ripc__liveness_look(void *source);
 
 /* Does the object of an epoll_fd event belong here? Then: it is readable. */
-static inline bool ripc__life_owns(const void *data)
+static inline bool ripc__liveness_owns(const void *data)
 {
 	return (uintptr_t)data & 1;
 }
-void ripc__life_ready(struct life *life, void *data);
+void ripc__liveness_ready(struct liveness *liveness, void *data);
 /* The number by which contexts know that they can prove each other's end; 0: this one cannot. */
-uint64_t ripc__life_number(void *source);
+uint64_t ripc__liveness_number(void *source);
 /* Has this context of the same number ended? */
-bool ripc__life_ended(void *source, uint64_t context);
+bool ripc__liveness_ended(void *source, uint64_t context);
 /* Frees closed links. Between two calls of epoll_wait: no event refers to them. */
-void ripc__life_tend(struct life *life);
+void ripc__liveness_tend(struct liveness *liveness);
 
 /* ---- peers ------------------------------------------------------------------------------- */
 

@@ -76,7 +76,8 @@ struct endpoint {
 };
 
 struct local {
-	struct life life; /* the first member: some slots of the source are functions of life */
+	struct liveness
+		liveness; /* the first member: some slots of the source are functions of life */
 	struct ripc__host host;
 	uid_t uid;
 	bool is_user;                    /* uid is of one user, and not of all unknown ones */
@@ -254,10 +255,10 @@ static int local_open(void *source, const struct ripc__host *host)
 		error = -errno;
 	else
 		error = watch(local, &local->asker);
-	ripc__life_open(&local->life, host, local->uid, local->epoll_fd);
+	ripc__liveness_open(&local->liveness, host, local->uid, local->epoll_fd);
 	if (!error)
 		return 0;
-	ripc__life_close(&local->life);
+	ripc__liveness_close(&local->liveness);
 	close(local->asker.fd);
 err_close_epoll:
 	close(local->epoll_fd);
@@ -276,7 +277,7 @@ static void local_close(void *source)
 	struct endpoint *endpoint;
 	uint32_t at = 0;
 
-	ripc__life_close(&local->life);
+	ripc__liveness_close(&local->liveness);
 	while ((endpoint = ripc__map_next(&local->endpoints, &at)))
 		endpoint_free(endpoint);
 	ripc__map_free(&local->endpoints);
@@ -615,16 +616,16 @@ static void ready_fetch(struct local *local)
 	struct epoll_event events[READY_MAX];
 	int n;
 
-	ripc__life_tend(&local->life);
+	ripc__liveness_tend(&local->liveness);
 	n = epoll_wait(local->epoll_fd, events, READY_MAX, 0);
 	local->next_ready = 0;
 	local->n_ready = n > 0 ? (uint32_t)n : 0;
 	for (uint32_t i = 0; i < local->n_ready; i++) {
-		bool is_life = ripc__life_owns(events[i].data.ptr);
+		bool is_liveness = ripc__liveness_owns(events[i].data.ptr);
 
-		if (is_life)
-			ripc__life_ready(&local->life, events[i].data.ptr);
-		local->ready[i] = is_life ? NULL : events[i].data.ptr;
+		if (is_liveness)
+			ripc__liveness_ready(&local->liveness, events[i].data.ptr);
+		local->ready[i] = is_liveness ? NULL : events[i].data.ptr;
 	}
 }
 
@@ -678,9 +679,9 @@ const struct ripc__source ripc__local_source = {
 		.list = local_members,
 		.ask = local_ask_member,
 	},
-	.watch = ripc__life_watch,
-	.unwatch = ripc__life_unwatch,
-	.look = ripc__life_look,
-	.life = ripc__life_number,
-	.ended = ripc__life_ended,
+	.watch = ripc__liveness_watch,
+	.unwatch = ripc__liveness_unwatch,
+	.look = ripc__liveness_look,
+	.life = ripc__liveness_number,
+	.ended = ripc__liveness_ended,
 };

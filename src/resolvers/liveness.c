@@ -54,9 +54,9 @@
 #define UNNAMED_MAX 64u
 #define LOOKS_MAX   64u /* locks in one look */
 
-struct life_link {
-	struct list node;      /* life->unnamed, or life->closed */
-	struct life *life;
+struct liveness_link {
+	struct list node;      /* liveness->unnamed, or liveness->closed */
+	struct liveness *liveness;
 	uint64_t context;      /* 0: unnamed */
 	uint32_t refs;         /* watches */
 	int fd, lock_fd;       /* -1: none */
@@ -65,7 +65,7 @@ struct life_link {
 
 /* ---- locks ------------------------------------------------------------------------------- */
 
-static int lock_open(struct life *life)
+static int lock_open(struct liveness *liveness)
 {
 	struct stat stat;
 	int fd = memfd_create("ripc-life", MFD_CLOEXEC), error;
@@ -77,48 +77,49 @@ static int lock_open(struct life *life)
 		close(fd);
 		return error;
 	}
-	life->lock_fd = fd;
-	life->lock_dev = stat.st_dev;
-	life->lock_ino = stat.st_ino;
+	liveness->lock_fd = fd;
+	liveness->lock_dev = stat.st_dev;
+	liveness->lock_ino = stat.st_ino;
 	return 0;
 }
 
 /* Closes a descriptor that another process has sent to us. */
-static void lock_drop(struct life *life, int fd)
+static void lock_drop(struct liveness *liveness, int fd)
 {
 	struct stat stat;
-	bool own = fstat(fd, &stat) == 0 && stat.st_dev == life->lock_dev &&
-		stat.st_ino == life->lock_ino;
+	bool own = fstat(fd, &stat) == 0 && stat.st_dev == liveness->lock_dev &&
+		stat.st_ino == liveness->lock_ino;
 
 	close(fd);
-	if (own && life->lock_fd >= 0)
-		(void)ripc__pledge(life->lock_fd, RIPC__PLEDGE_FIRST);
+	if (own && liveness->lock_fd >= 0)
+		(void)ripc__pledge(liveness->lock_fd, RIPC__PLEDGE_FIRST);
 }
 
 /* ---- sockets ----------------------------------------------------------------------------- */
 
-static socklen_t name_make(const struct life *life, uint64_t context, struct sockaddr_un *name)
+static socklen_t name_make(
+	const struct liveness *liveness, uint64_t context, struct sockaddr_un *name)
 {
 	int len;
 
 	memset(name, 0, sizeof(*name));
 	name->sun_family = AF_UNIX;
 	len = snprintf(name->sun_path + 1, sizeof(name->sun_path) - 1,
-		"ripc-life/%x/%016" PRIx64, (unsigned int)life->uid, context);
+		"ripc-life/%x/%016" PRIx64, (unsigned int)liveness->uid, context);
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len);
 }
 
-static int watch_fd(struct life *life, int fd, uint32_t events, void *owner)
+static int watch_fd(struct liveness *liveness, int fd, uint32_t events, void *owner)
 {
 	struct epoll_event event = {.events = events, .data.ptr = (char *)owner + 1};
 
-	return epoll_ctl(life->epoll_fd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
+	return epoll_ctl(liveness->epoll_fd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
 }
 
-static void unwatch_fd(struct life *life, int fd)
+static void unwatch_fd(struct liveness *liveness, int fd)
 {
 	/* A forked child may keep the descriptor, and with it the entry in our set, alive. */
-	epoll_ctl(life->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+	epoll_ctl(liveness->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
 	shutdown(fd, SHUT_RDWR);
 	close(fd);
 }
@@ -132,27 +133,27 @@ static bool is_affordable(int fd)
 		(rlim_t)fd < limit.rlim_cur / 2;
 }
 
-static bool is_believed(const struct life *life, int fd)
+static bool is_believed(const struct liveness *liveness, int fd)
 {
 	struct ucred who;
 	socklen_t len = sizeof(who);
 
 	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) == 0 &&
-		who.uid == life->uid && life->is_user && who.pid != getpid();
+		who.uid == liveness->uid && liveness->is_user && who.pid != getpid();
 }
 
 /* May the other end see our page? Yes if its user is ours, or root. */
-static bool may_look(const struct life *life, int fd)
+static bool may_look(const struct liveness *liveness, int fd)
 {
 	struct ucred who;
 	socklen_t len = sizeof(who);
 
 	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) == 0 &&
-		(who.uid == 0 || (who.uid == life->uid && life->is_user));
+		(who.uid == 0 || (who.uid == liveness->uid && liveness->is_user));
 }
 
 /* Sends our context, and a descriptor; -1: none. */
-static int say(const struct life *life, int fd, uint32_t magic, int shown_fd)
+static int say(const struct liveness *liveness, int fd, uint32_t magic, int shown_fd)
 {
 	union {
 		struct cmsghdr align;
@@ -166,7 +167,7 @@ static int say(const struct life *life, int fd, uint32_t magic, int shown_fd)
 
 	put32(bytes, magic);
 	put32(bytes + 4, VERSION);
-	put64(bytes + 8, life->host.context);
+	put64(bytes + 8, liveness->host.context);
 	cmsg->cmsg_level = SOL_SOCKET;
 	cmsg->cmsg_type = SCM_RIGHTS;
 	cmsg->cmsg_len = CMSG_LEN(sizeof(int));
@@ -174,18 +175,19 @@ static int say(const struct life *life, int fd, uint32_t magic, int shown_fd)
 	return sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
-static int introduce(const struct life *life, int fd)
+static int introduce(const struct liveness *liveness, int fd)
 {
-	return say(life, fd, MAGIC, life->lock_fd);
+	return say(liveness, fd, MAGIC, liveness->lock_fd);
 }
 
-static int show_page(const struct life *life, int fd)
+static int show_page(const struct liveness *liveness, int fd)
 {
-	return say(life, fd, MAGIC_PAGE, life->host.page ? life->host.page(life->host.arg) : -1);
+	return say(liveness, fd, MAGIC_PAGE,
+		liveness->host.page ? liveness->host.page(liveness->host.arg) : -1);
 }
 
 /* Takes the one descriptor that a message should have; -1: it has another number of them. */
-static int take_descriptor(struct life *life, struct msghdr *message)
+static int take_descriptor(struct liveness *liveness, struct msghdr *message)
 {
 	struct cmsghdr *cmsg = CMSG_FIRSTHDR(message);
 	int fds[4], wanted = -1;
@@ -198,24 +200,24 @@ static int take_descriptor(struct life *life, struct msghdr *message)
 	if (n == 1 && !(message->msg_flags & MSG_CTRUNC))
 		wanted = fds[0];
 	for (size_t i = 0; i < n && wanted < 0; i++)
-		lock_drop(life, fds[i]);
+		lock_drop(liveness, fds[i]);
 	return wanted;
 }
 
 /* Is it a file that can be locked, and not our own? */
-static bool is_lock(const struct life *life, int fd)
+static bool is_lock(const struct liveness *liveness, int fd)
 {
 	struct stat stat;
 
 	return fstat(fd, &stat) == 0 && S_ISREG(stat.st_mode) &&
-		(stat.st_dev != life->lock_dev || stat.st_ino != life->lock_ino);
+		(stat.st_dev != liveness->lock_dev || stat.st_ino != liveness->lock_ino);
 }
 
 /*
  * Receives the other end's message about itself. 1: its context and lock; 2: a request for our
  * page; 0: nothing yet; -ECONNRESET: the connection has ended; -EBADMSG: nonsense.
  */
-static int hear(struct life *life, int fd, uint64_t *context, int *lock_fd)
+static int hear(struct liveness *liveness, int fd, uint64_t *context, int *lock_fd)
 {
 	union {
 		struct cmsghdr align;
@@ -229,51 +231,52 @@ static int hear(struct life *life, int fd, uint64_t *context, int *lock_fd)
 
 	if (n < 0)
 		return errno == EAGAIN || errno == EINTR ? 0 : -ECONNRESET;
-	*lock_fd = take_descriptor(life, &message);
+	*lock_fd = take_descriptor(liveness, &message);
 	if (n == 0 && *lock_fd < 0)
 		return -ECONNRESET;
 	if (n == MESSAGE_LEN && get32(bytes) == MAGIC_PAGE && get32(bytes + 4) == VERSION &&
 			*lock_fd < 0)
 		return 2;
 	if (n == MESSAGE_LEN && get32(bytes) == MAGIC && get32(bytes + 4) == VERSION &&
-			*lock_fd >= 0 && is_affordable(*lock_fd) && is_lock(life, *lock_fd)) {
+			*lock_fd >= 0 && is_affordable(*lock_fd) && is_lock(liveness, *lock_fd)) {
 		*context = get64(bytes + 8);
-		return *context && *context != life->host.context ? 1 : -EBADMSG;
+		return *context && *context != liveness->host.context ? 1 : -EBADMSG;
 	}
 	return -EBADMSG;
 }
 
 /* ---- links ------------------------------------------------------------------------------- */
 
-static void link_cut(struct life *life, struct life_link *link)
+static void link_cut(struct liveness *liveness, struct liveness_link *link)
 {
 	if (link->fd >= 0) {
-		unwatch_fd(life, link->fd);
-		life->n_links--;
+		unwatch_fd(liveness, link->fd);
+		liveness->n_links--;
 	}
 	if (link->lock_fd >= 0)
-		lock_drop(life, link->lock_fd);
+		lock_drop(liveness, link->lock_fd);
 	link->fd = link->lock_fd = -1;
 }
 
-static void link_end(struct life *life, struct life_link *link)
+static void link_end(struct liveness *liveness, struct liveness_link *link)
 {
-	link_cut(life, link);
+	link_cut(liveness, link);
 	if (link->context)
-		ripc__map_remove(&life->links, link->context);
+		ripc__map_remove(&liveness->links, link->context);
 	list_remove(&link->node);
-	list_append(&life->closed, &link->node);
+	list_append(&liveness->closed, &link->node);
 }
 
-static struct life_link *link_make(struct life *life, uint64_t context)
+static struct liveness_link *link_make(struct liveness *liveness, uint64_t context)
 {
-	struct life_link *link = calloc(1, sizeof(*link));
+	struct liveness_link *link = calloc(1, sizeof(*link));
 
 	if (!link)
 		return NULL;
-	*link = (struct life_link){.life = life, .context = context, .fd = -1, .lock_fd = -1};
+	*link = (struct liveness_link){
+		.liveness = liveness, .context = context, .fd = -1, .lock_fd = -1};
 	list_init(&link->node);
-	if (context && ripc__map_put(&life->links, context, link)) {
+	if (context && ripc__map_put(&liveness->links, context, link)) {
 		free(link);
 		return NULL;
 	}
@@ -281,22 +284,22 @@ static struct life_link *link_make(struct life *life, uint64_t context)
 }
 
 /* The lock is gone. The link stays, without a connection, while it is watched. */
-static void tell(struct life *life, struct life_link *link)
+static void tell(struct liveness *liveness, struct liveness_link *link)
 {
 	uint64_t context = link->context;
 
 	if (link->refs)
-		link_cut(life, link);
+		link_cut(liveness, link);
 	else
-		link_end(life, link);
-	life->host.gone(life->host.arg, context);
+		link_end(liveness, link);
+	liveness->host.gone(liveness->host.arg, context);
 }
 
 /* Connects to where a context listens as long as it lives. Returns the socket. */
-static int connect_to(const struct life *life, uint64_t context)
+static int connect_to(const struct liveness *liveness, uint64_t context)
 {
 	struct sockaddr_un name;
-	socklen_t len = name_make(life, context, &name);
+	socklen_t len = name_make(liveness, context, &name);
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), error;
 
 	if (fd < 0)
@@ -309,9 +312,9 @@ static int connect_to(const struct life *life, uint64_t context)
 }
 
 /* Is there no listener? */
-static bool is_deserted(const struct life *life, uint64_t context)
+static bool is_deserted(const struct liveness *liveness, uint64_t context)
 {
-	int fd = connect_to(life, context);
+	int fd = connect_to(liveness, context);
 
 	if (fd >= 0)
 		close(fd);
@@ -338,43 +341,43 @@ static bool is_over(int fd)
 }
 
 /* Is the lock gone, or has a context ended that had not shown it yet? */
-static bool is_proven(const struct life *life, const struct life_link *link, bool ended)
+static bool is_proven(const struct liveness *liveness, const struct liveness_link *link, bool ended)
 {
 	if (link->lock_fd >= 0)
 		return !ripc__is_pledged(link->lock_fd, RIPC__PLEDGE_FIRST);
-	return link->ours && (is_over(link->fd) || (ended && is_deserted(life, link->context)));
+	return link->ours && (is_over(link->fd) || (ended && is_deserted(liveness, link->context)));
 }
 
 /* Checks a link whose connection has ended, or that is in doubt. */
-static void look_at(struct life *life, struct life_link *link, bool ended)
+static void look_at(struct liveness *liveness, struct liveness_link *link, bool ended)
 {
-	if (is_proven(life, link, ended)) {
-		tell(life, link);
+	if (is_proven(liveness, link, ended)) {
+		tell(liveness, link);
 		return;
 	}
 	if (!ended)
 		return;
 	if (!link->refs) {
-		link_end(life, link);
+		link_end(liveness, link);
 		return;
 	}
 	/*
 	 * The other context lives, and needs us no more; perhaps it is about to close. Its lock
 	 * stays here.
 	 */
-	unwatch_fd(life, link->fd);
-	life->n_links--;
+	unwatch_fd(liveness, link->fd);
+	liveness->n_links--;
 	link->fd = -1;
-	life->host.gone(life->host.arg, 0);
+	liveness->host.gone(liveness->host.arg, 0);
 }
 
-static bool link_watch(struct life *life, struct life_link *link, int fd)
+static bool link_watch(struct liveness *liveness, struct liveness_link *link, int fd)
 {
-	if (life->n_links >= LIFE_LINKS_MAX || !is_affordable(fd) ||
-			watch_fd(life, fd, EPOLLIN, link))
+	if (liveness->n_links >= LIFE_LINKS_MAX || !is_affordable(fd) ||
+			watch_fd(liveness, fd, EPOLLIN, link))
 		return false;
 	link->fd = fd;
-	life->n_links++;
+	liveness->n_links++;
 	return true;
 }
 
@@ -382,17 +385,17 @@ static bool link_watch(struct life *life, struct life_link *link, int fd)
  * 0; -ECONNREFUSED: the context is not here, or has ended; -EPIPE: it was here, and accepts no
  * message.
  */
-static int link_connect(struct life *life, struct life_link *link)
+static int link_connect(struct liveness *liveness, struct liveness_link *link)
 {
-	int fd = connect_to(life, link->context), error = 0;
+	int fd = connect_to(liveness, link->context), error = 0;
 
 	if (fd < 0)
 		return fd;
-	if (!is_believed(life, fd))
+	if (!is_believed(liveness, fd))
 		error = -EACCES;
-	if (!error && introduce(life, fd))
+	if (!error && introduce(liveness, fd))
 		error = -EPIPE;
-	if (!error && link_watch(life, link, fd)) {
+	if (!error && link_watch(liveness, link, fd)) {
 		link->ours = true;
 		return 0;
 	}
@@ -401,19 +404,21 @@ static int link_connect(struct life *life, struct life_link *link)
 }
 
 /* A context that has connected to us has sent its incarnation. */
-static void name_link(struct life *life, struct life_link *link, uint64_t context, int lock_fd)
+static void name_link(
+	struct liveness *liveness, struct liveness_link *link, uint64_t context, int lock_fd)
 {
-	struct life_link *other = ripc__map_get(&life->links, context);
+	struct liveness_link *other = ripc__map_get(&liveness->links, context);
 
 	/* If both have connected, the connection of the lesser incarnation stays. */
-	if (other && other->fd >= 0 && other->ours && life->host.context < context) {
-		lock_drop(life, lock_fd);
-		link_end(life, link);
+	if (other && other->fd >= 0 && other->ours && liveness->host.context < context) {
+		lock_drop(liveness, lock_fd);
+		link_end(liveness, link);
 		return;
 	}
-	if (introduce(life, link->fd) || (!other && ripc__map_put(&life->links, context, link))) {
-		lock_drop(life, lock_fd);
-		link_end(life, link);
+	if (introduce(liveness, link->fd) ||
+		(!other && ripc__map_put(&liveness->links, context, link))) {
+		lock_drop(liveness, lock_fd);
+		link_end(liveness, link);
 		return;
 	}
 	list_remove(&link->node);
@@ -422,23 +427,23 @@ static void name_link(struct life *life, struct life_link *link, uint64_t contex
 	if (!other)
 		return;
 	link->refs = other->refs;
-	ripc__map_replace(&life->links, context, link);
-	link_cut(life, other);
-	list_append(&life->closed, &other->node);
+	ripc__map_replace(&liveness->links, context, link);
+	link_cut(liveness, other);
+	list_append(&liveness->closed, &other->node);
 }
 
-static void link_input(struct life *life, struct life_link *link)
+static void link_input(struct liveness *liveness, struct liveness_link *link)
 {
 	uint64_t context = 0;
-	int lock_fd = -1, got = hear(life, link->fd, &context, &lock_fd);
+	int lock_fd = -1, got = hear(liveness, link->fd, &context, &lock_fd);
 
 	if (got == 0)
 		return;
-	if (got == 2 && !link->context && may_look(life, link->fd) &&
-			show_page(life, link->fd) == 0)
+	if (got == 2 && !link->context && may_look(liveness, link->fd) &&
+			show_page(liveness, link->fd) == 0)
 		return;
-	if (got == 1 && !link->context && is_believed(life, link->fd)) {
-		name_link(life, link, context, lock_fd);
+	if (got == 1 && !link->context && is_believed(liveness, link->fd)) {
+		name_link(liveness, link, context, lock_fd);
 		return;
 	}
 	if (got == 1 && link->ours && link->lock_fd < 0 && context == link->context) {
@@ -447,181 +452,183 @@ static void link_input(struct life *life, struct life_link *link)
 	}
 	/* The end; or a message that does not belong there, which ends the link. */
 	if (lock_fd >= 0)
-		lock_drop(life, lock_fd);
+		lock_drop(liveness, lock_fd);
 	if (link->context)
-		look_at(life, link, true);
+		look_at(liveness, link, true);
 	else
-		link_end(life, link);
+		link_end(liveness, link);
 }
 
-static void drop_oldest_unnamed(struct life *life)
+static void drop_oldest_unnamed(struct liveness *liveness)
 {
 	uint32_t n = 0;
 
-	list_for_each(node, &life->unnamed)
+	list_for_each(node, &liveness->unnamed)
 		n++;
 	if (n > UNNAMED_MAX)
-		link_end(life, list_entry(life->unnamed.next, struct life_link, node));
+		link_end(liveness, list_entry(liveness->unnamed.next, struct liveness_link, node));
 }
 
 /*
  * The listener wakes once for each connection: without a descriptor left, waiting ones would
  * keep it readable all the time. They are accepted with the next one, or when one is looked for.
  */
-static void accept_all(struct life *life)
+static void accept_all(struct liveness *liveness)
 {
-	for (int i = 0; life->listener >= 0 && i < ACCEPTS_MAX; i++) {
-		int fd = accept4(life->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-		struct life_link *link = NULL;
+	for (int i = 0; liveness->listener >= 0 && i < ACCEPTS_MAX; i++) {
+		int fd = accept4(liveness->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		struct liveness_link *link = NULL;
 
 		if (fd < 0)
 			return;
-		if (may_look(life, fd))
-			link = link_make(life, 0);
-		if (!link || !link_watch(life, link, fd)) {
+		if (may_look(liveness, fd))
+			link = link_make(liveness, 0);
+		if (!link || !link_watch(liveness, link, fd)) {
 			close(fd);
 			free(link);
 			continue;
 		}
-		list_append(&life->unnamed, &link->node);
-		drop_oldest_unnamed(life);
-		link_input(life, link);
+		list_append(&liveness->unnamed, &link->node);
+		drop_oldest_unnamed(liveness);
+		link_input(liveness, link);
 	}
 }
 
 /* ---- calls of the source ----------------------------------------------------------------- */
 
-static int listener_open(struct life *life)
+static int listener_open(struct liveness *liveness)
 {
 	struct sockaddr_un name;
-	socklen_t len = name_make(life, life->host.context, &name);
+	socklen_t len = name_make(liveness, liveness->host.context, &name);
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), error;
 
 	if (fd < 0)
 		return -errno;
 	error = bind(fd, (struct sockaddr *)&name, len) || listen(fd, BACKLOG) ? -errno :
-		watch_fd(life, fd, EPOLLIN | EPOLLET, life);
+		watch_fd(liveness, fd, EPOLLIN | EPOLLET, liveness);
 	if (error) {
 		close(fd);
 		return error;
 	}
-	life->listener = fd;
+	liveness->listener = fd;
 	return 0;
 }
 
-void ripc__life_open(struct life *life, const struct ripc__host *host, uid_t uid, int epoll_fd)
+void ripc__liveness_open(
+	struct liveness *liveness, const struct ripc__host *host, uid_t uid, int epoll_fd)
 {
-	*life = (struct life){.host = *host, .uid = uid, .is_user = ripc__uid_is_user(uid),
+	*liveness = (struct liveness){.host = *host, .uid = uid, .is_user = ripc__uid_is_user(uid),
 		.epoll_fd = epoll_fd, .listener = -1, .lock_fd = -1};
-	ripc__map_init(&life->links, host->context);
-	list_init(&life->unnamed);
-	list_init(&life->closed);
-	if (!host->gone || lock_open(life))
+	ripc__map_init(&liveness->links, host->context);
+	list_init(&liveness->unnamed);
+	list_init(&liveness->closed);
+	if (!host->gone || lock_open(liveness))
 		return;
-	if (listener_open(life) == 0)
+	if (listener_open(liveness) == 0)
 		return;
-	close(life->lock_fd);
-	life->lock_fd = -1;
+	close(liveness->lock_fd);
+	liveness->lock_fd = -1;
 }
 
-void ripc__life_close(struct life *life)
+void ripc__liveness_close(struct liveness *liveness)
 {
-	struct life_link *link;
+	struct liveness_link *link;
 
 	/*
 	 * First of all: a process that learns of the end by its connection must find the lock
 	 * gone.
 	 */
-	if (life->lock_fd >= 0)
-		close(life->lock_fd);
-	life->lock_fd = -1;
-	while (!list_empty(&life->unnamed))
-		link_end(life, list_entry(life->unnamed.next, struct life_link, node));
-	while ((link = ripc__map_any(&life->links)))
-		link_end(life, link);
-	ripc__life_tend(life);
-	ripc__map_free(&life->links);
-	if (life->listener >= 0)
-		unwatch_fd(life, life->listener);
-	life->listener = -1;
+	if (liveness->lock_fd >= 0)
+		close(liveness->lock_fd);
+	liveness->lock_fd = -1;
+	while (!list_empty(&liveness->unnamed))
+		link_end(liveness, list_entry(liveness->unnamed.next, struct liveness_link, node));
+	while ((link = ripc__map_any(&liveness->links)))
+		link_end(liveness, link);
+	ripc__liveness_tend(liveness);
+	ripc__map_free(&liveness->links);
+	if (liveness->listener >= 0)
+		unwatch_fd(liveness, liveness->listener);
+	liveness->listener = -1;
 }
 
-void ripc__life_watch(void *source, uint64_t context)
+void ripc__liveness_watch(void *source, uint64_t context)
 {
-	struct life *life = source;
-	struct life_link *link;
+	struct liveness *liveness = source;
+	struct liveness_link *link;
 
-	if (life->lock_fd < 0 || !context || context == life->host.context)
+	if (liveness->lock_fd < 0 || !context || context == liveness->host.context)
 		return;
-	link = ripc__map_get(&life->links, context);
+	link = ripc__map_get(&liveness->links, context);
 	if (!link) {
-		accept_all(life); /* the context may just have connected to us */
-		link = ripc__map_get(&life->links, context);
+		accept_all(liveness); /* the context may just have connected to us */
+		link = ripc__map_get(&liveness->links, context);
 	}
-	link = link ? link : link_make(life, context);
+	link = link ? link : link_make(liveness, context);
 	if (!link)
 		return;
 	link->refs++;
-	if (link->fd < 0 && link_connect(life, link) == -EPIPE && is_deserted(life, context))
-		tell(life, link);
+	if (link->fd < 0 && link_connect(liveness, link) == -EPIPE &&
+		is_deserted(liveness, context))
+		tell(liveness, link);
 }
 
-void ripc__life_unwatch(void *source, uint64_t context)
+void ripc__liveness_unwatch(void *source, uint64_t context)
 {
-	struct life *life = source;
-	struct life_link *link = context ? ripc__map_get(&life->links, context) : NULL;
+	struct liveness *liveness = source;
+	struct liveness_link *link = context ? ripc__map_get(&liveness->links, context) : NULL;
 
 	if (link && link->refs && --link->refs == 0)
-		link_end(life, link);
+		link_end(liveness, link);
 }
 
-bool ripc__life_look(void *source)
+bool ripc__liveness_look(void *source)
 {
-	struct life *life = source;
-	uint32_t at = life->look_at, n = 0;
-	struct life_link *link;
+	struct liveness *liveness = source;
+	uint32_t at = liveness->look_at, n = 0;
+	struct liveness_link *link;
 
-	while (n < LOOKS_MAX && (link = ripc__map_next(&life->links, &at))) {
+	while (n < LOOKS_MAX && (link = ripc__map_next(&liveness->links, &at))) {
 		if (link->lock_fd < 0 && link->fd < 0)
 			continue;
 		n++;
-		look_at(life, link, false);
+		look_at(liveness, link, false);
 	}
-	life->look_at = n < LOOKS_MAX ? 0 : at;
-	return n > 0 || life->look_at > 0;
+	liveness->look_at = n < LOOKS_MAX ? 0 : at;
+	return n > 0 || liveness->look_at > 0;
 }
 
-void ripc__life_ready(struct life *life, void *data)
+void ripc__liveness_ready(struct liveness *liveness, void *data)
 {
 	void *owner = (char *)data - 1;
-	struct life_link *link = owner;
+	struct liveness_link *link = owner;
 
-	if (owner == life)
-		accept_all(life);
+	if (owner == liveness)
+		accept_all(liveness);
 	else if (link->fd >= 0)
-		link_input(life, link);
+		link_input(liveness, link);
 }
 
-void ripc__life_tend(struct life *life)
+void ripc__liveness_tend(struct liveness *liveness)
 {
-	while (!list_empty(&life->closed))
-		free(list_entry(list_pop(&life->closed), struct life_link, node));
+	while (!list_empty(&liveness->closed))
+		free(list_entry(list_pop(&liveness->closed), struct liveness_link, node));
 }
 
-uint64_t ripc__life_number(void *source)
+uint64_t ripc__liveness_number(void *source)
 {
-	const struct life *life = source;
+	const struct liveness *liveness = source;
 	static const uint8_t key[16];
-	const uint64_t shared[2] = {life->host.identity, life->uid};
+	const uint64_t shared[2] = {liveness->host.identity, liveness->uid};
 
-	if (life->listener < 0 || !life->is_user || !life->host.identity)
+	if (liveness->listener < 0 || !liveness->is_user || !liveness->host.identity)
 		return 0;
 	return ripc__siphash(key, shared, sizeof(shared));
 }
 
-bool ripc__life_ended(void *source, uint64_t context)
+bool ripc__liveness_ended(void *source, uint64_t context)
 {
-	const struct life *life = source;
+	const struct liveness *liveness = source;
 
-	return context != life->host.context && is_deserted(life, context);
+	return context != liveness->host.context && is_deserted(liveness, context);
 }

@@ -23,7 +23,7 @@
 
 /* A context of this process, and what it was told. */
 struct side {
-	struct life life;
+	struct liveness liveness;
 	int epoll_fd;
 	uint64_t told; /* the last one that has ended; 0: none */
 	uint32_t n_told, n_soon;
@@ -65,13 +65,13 @@ static void side_open(struct side *side, uint64_t context)
 
 	*side = (struct side){.epoll_fd = epoll_create1(EPOLL_CLOEXEC)};
 	ck_assert_int_ge(side->epoll_fd, 0);
-	ripc__life_open(&side->life, &host, geteuid(), side->epoll_fd);
-	ck_assert_int_ge(side->life.lock_fd, 0);
+	ripc__liveness_open(&side->liveness, &host, geteuid(), side->epoll_fd);
+	ck_assert_int_ge(side->liveness.lock_fd, 0);
 }
 
 static void side_close(struct side *side)
 {
-	ripc__life_close(&side->life);
+	ripc__liveness_close(&side->liveness);
 	close(side->epoll_fd);
 }
 
@@ -79,11 +79,11 @@ static void side_step(struct side *side, int timeout_ms)
 {
 	struct epoll_event event;
 
-	ripc__life_tend(&side->life);
+	ripc__liveness_tend(&side->liveness);
 	if (epoll_wait(side->epoll_fd, &event, 1, timeout_ms) != 1)
 		return;
-	ck_assert(ripc__life_owns(event.data.ptr));
-	ripc__life_ready(&side->life, event.data.ptr);
+	ck_assert(ripc__liveness_owns(event.data.ptr));
+	ripc__liveness_ready(&side->liveness, event.data.ptr);
 }
 
 /* Until there is nothing more to do. */
@@ -121,9 +121,9 @@ static _Noreturn void other_main(int fd, uint64_t own, uint64_t whom)
 		if (read(fd, &word, 1) != 1)
 			_exit(0);
 		if (word == 'w')
-			ripc__life_watch(&side.life, whom);
+			ripc__liveness_watch(&side.liveness, whom);
 		if (word == 'u')
-			ripc__life_unwatch(&side.life, whom);
+			ripc__liveness_unwatch(&side.liveness, whom);
 		if (word == 'f' && fork() == 0) {
 			while (read(fd, &word, 1) == 1)
 				;
@@ -168,7 +168,7 @@ static void side_await_lock(struct side *side, struct other *other)
 {
 	other_say(other, '?');
 	side_settle(side);
-	ck_assert(ripc__life_look(&side->life));
+	ck_assert(ripc__liveness_look(&side->liveness));
 }
 
 static struct other *dies; /* NULL, or one that dies before we say anything */
@@ -193,16 +193,16 @@ START_TEST(life__end_is_told)
 	side_open(&side, context_of(5));
 	/* with a process that connects to us, and one that does not */
 	other_start(&other, _i ? 4 : 6, context_of(5));
-	ripc__life_watch(&side.life, other.context);
+	ripc__liveness_watch(&side.liveness, other.context);
 	side_await_lock(&side, &other);
-	ck_assert_uint_eq(side.life.n_links, 1);
-	ck_assert(ripc__life_look(&side.life));
+	ck_assert_uint_eq(side.liveness.n_links, 1);
+	ck_assert(ripc__liveness_look(&side.liveness));
 	ck_assert_uint_eq(side.n_told, 0);
 	other_kill(&other);
 	side_await_told(&side);
 	ck_assert_uint_eq(side.told, other.context);
-	ck_assert_uint_eq(side.life.n_links, 0);
-	ripc__life_unwatch(&side.life, other.context);
+	ck_assert_uint_eq(side.liveness.n_links, 0);
+	ripc__liveness_unwatch(&side.liveness, other.context);
 	side_close(&side);
 	close(other.pipe);
 }
@@ -222,14 +222,14 @@ START_TEST(life__end_before_the_lock_was_shown)
 	if (_i)
 		other_say(&other, 'f');
 	kill(other.pid, SIGSTOP);
-	ripc__life_watch(&side.life, other.context);
+	ripc__liveness_watch(&side.liveness, other.context);
 	side_settle(&side);
 	ck_assert_uint_eq(side.n_told, 0);
 	other_kill(&other);
 	side_settle(&side);
 	ck_assert_uint_eq(side.n_told, _i ? 0 : 1);
-	ripc__life_unwatch(&side.life, other.context);
-	ck_assert_uint_eq(side.life.links.count, 0);
+	ripc__liveness_unwatch(&side.liveness, other.context);
+	ck_assert_uint_eq(side.liveness.links.count, 0);
 	side_close(&side);
 	close(other.pipe);
 }
@@ -244,12 +244,12 @@ START_TEST(life__end_before_the_first_word)
 	side_open(&side, context_of(5));
 	other_start(&other, 6, context_of(5));
 	dies = &other;
-	ripc__life_watch(&side.life, other.context);
+	ripc__liveness_watch(&side.liveness, other.context);
 	ck_assert_ptr_null(dies);
 	ck_assert_uint_eq(side.n_told, 1);
 	ck_assert_uint_eq(side.told, other.context);
-	ripc__life_unwatch(&side.life, other.context);
-	ck_assert_uint_eq(side.life.links.count, 0);
+	ripc__liveness_unwatch(&side.liveness, other.context);
+	ck_assert_uint_eq(side.liveness.links.count, 0);
 	side_close(&side);
 	close(other.pipe);
 }
@@ -264,15 +264,15 @@ START_TEST(life__both_connect)
 	side_open(&side, context_of(5));
 	other_start(&other, _i ? 4 : 6, context_of(5));
 	other_say(&other, 'w');
-	ripc__life_watch(&side.life, other.context);
+	ripc__liveness_watch(&side.liveness, other.context);
 	other_say(&other, '?');
 	side_await_lock(&side, &other);
-	ck_assert_uint_eq(side.life.n_links, 1);
+	ck_assert_uint_eq(side.liveness.n_links, 1);
 	ck_assert_uint_eq(side.n_told, 0);
 	other_kill(&other);
 	side_await_told(&side);
-	ripc__life_unwatch(&side.life, other.context);
-	ck_assert_uint_eq(side.life.links.count, 0);
+	ripc__liveness_unwatch(&side.liveness, other.context);
+	ck_assert_uint_eq(side.liveness.links.count, 0);
 	side_close(&side);
 	close(other.pipe);
 }
@@ -286,13 +286,13 @@ START_TEST(life__forked_child_keeps_the_connection)
 
 	side_open(&side, context_of(5));
 	other_start(&other, 6, context_of(5));
-	ripc__life_watch(&side.life, other.context);
+	ripc__liveness_watch(&side.liveness, other.context);
 	side_await_lock(&side, &other);
 	other_say(&other, 'f');
 	other_kill(&other);
 	side_settle(&side);
 	ck_assert_uint_eq(side.n_told, 0);
-	ripc__life_look(&side.life);
+	ripc__liveness_look(&side.liveness);
 	ck_assert_uint_eq(side.n_told, 1);
 	ck_assert_uint_eq(side.told, other.context);
 	side_close(&side);
@@ -314,9 +314,9 @@ START_TEST(life__forked_child_keeps_who_showed_no_lock)
 	other_say(&other, 'f');
 	ck_assert_int_eq(kill(other.pid, SIGSTOP), 0);
 	ck_assert_int_eq(waitpid(other.pid, NULL, WUNTRACED), other.pid);
-	ripc__life_watch(&side.life, other.context);
+	ripc__liveness_watch(&side.liveness, other.context);
 	side_settle(&side);
-	ck_assert(ripc__life_look(&side.life));
+	ck_assert(ripc__liveness_look(&side.liveness));
 	ck_assert_uint_eq(side.n_told, 0);
 	if (_i) {
 		siginfo_t end;
@@ -328,7 +328,7 @@ START_TEST(life__forked_child_keeps_who_showed_no_lock)
 	}
 	side_settle(&side);
 	ck_assert_uint_eq(side.n_told, 0);
-	ripc__life_look(&side.life);
+	ripc__liveness_look(&side.liveness);
 	ck_assert_uint_eq(side.n_told, 1);
 	ck_assert_uint_eq(side.told, other.context);
 	side_close(&side);
@@ -353,11 +353,11 @@ START_TEST(life__without_descriptors_sleeps)
 	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
 	other_say(&other, 'w');
 	side_step(&side, PATIENCE_MS);
-	ck_assert_uint_eq(side.life.n_links, 0);
+	ck_assert_uint_eq(side.liveness.n_links, 0);
 	ck_assert_int_eq(epoll_wait(side.epoll_fd, &event, 1, 0), 0);
 	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
-	ripc__life_watch(&side.life, other.context);
-	ck_assert_uint_eq(side.life.n_links, 1);
+	ripc__liveness_watch(&side.liveness, other.context);
+	ck_assert_uint_eq(side.liveness.n_links, 1);
 	other_kill(&other);
 	side_close(&side);
 	close(other.pipe);
@@ -373,20 +373,20 @@ START_TEST(life__the_living_are_not_told_of)
 	side_open(&side, context_of(5));
 	other_start(&other, 4, context_of(5));
 	other_say(&other, 'w');
-	ripc__life_watch(&side.life, other.context);
+	ripc__liveness_watch(&side.liveness, other.context);
 	side_await_lock(&side, &other);
 	kill(other.pid, SIGSTOP);
-	ripc__life_look(&side.life);
+	ripc__liveness_look(&side.liveness);
 	side_settle(&side);
 	kill(other.pid, SIGCONT);
 	other_say(&other, 'u');
 	side_settle(&side);
 	ck_assert_uint_eq(side.n_soon, 1);
-	ck_assert(ripc__life_look(&side.life));
+	ck_assert(ripc__liveness_look(&side.liveness));
 	ck_assert_uint_eq(side.n_told, 0);
 	/* Its lock was kept. */
 	other_kill(&other);
-	ripc__life_look(&side.life);
+	ripc__liveness_look(&side.liveness);
 	ck_assert_uint_eq(side.n_told, 1);
 	side_close(&side);
 	close(other.pipe);
@@ -435,12 +435,12 @@ START_TEST(life__nonsense_is_refused)
 	side_open(&side, context_of(5));
 	pid = fork();
 	if (pid == 0) {
-		int fd = raw_connect(side.life.host.context);
+		int fd = raw_connect(side.liveness.host.context);
 
 		if (_i == 0)
 			raw_send(fd, junk, sizeof(junk), fd);
 		else if (_i == 1)
-			raw_send(fd, "LIFE\1\0\0\0\7\7\7\7\7\7\7\7", 16, side.life.lock_fd);
+			raw_send(fd, "LIFE\1\0\0\0\7\7\7\7\7\7\7\7", 16, side.liveness.lock_fd);
 		else
 			raw_send(fd, "LIFE\1\0\0\0\7\7\7\7\7\7\7\7", 16, fd);
 		while (read(fd, &status, 1) > 0)
@@ -451,12 +451,12 @@ START_TEST(life__nonsense_is_refused)
 		side_step(&side, 10);
 	ck_assert_int_eq(status, 0);
 	side_settle(&side);
-	ck_assert_uint_eq(side.life.n_links, 0);
+	ck_assert_uint_eq(side.liveness.n_links, 0);
 	/* Somebody else still finds us alive. */
 	other_start(&other, 6, context_of(5));
 	other_say(&other, 'w');
 	side_settle(&side);
-	ck_assert_uint_eq(side.life.n_links, 1);
+	ck_assert_uint_eq(side.liveness.n_links, 1);
 	other_kill(&other);
 	side_settle(&side);
 	side_close(&side);
@@ -480,7 +480,7 @@ static int ask_page(struct side *side, int fd)
 	ck_assert_int_eq(send(fd, "PAGE\1\0\0\0\0\0\0\0\0\0\0\0", 16, MSG_NOSIGNAL), 16);
 	side_settle(side);
 	ck_assert_int_eq(recvmsg(fd, &message, MSG_DONTWAIT), 16);
-	ck_assert_uint_eq(le64toh(answer[1]), side->life.host.context);
+	ck_assert_uint_eq(le64toh(answer[1]), side->liveness.host.context);
 	if (message.msg_controllen)
 		memcpy(&shown, CMSG_DATA(&control.align), sizeof(shown));
 	return shown;
@@ -494,9 +494,9 @@ START_TEST(life__page_is_shown)
 	int fd, got;
 
 	side_open(&side, context_of(5));
-	fd = raw_connect(side.life.host.context);
+	fd = raw_connect(side.liveness.host.context);
 	ck_assert_int_eq(ask_page(&side, fd), -1);
-	page_fd = side.life.lock_fd; /* any file */
+	page_fd = side.liveness.lock_fd; /* any file */
 	ck_assert_int_eq(fstat(page_fd, &wanted), 0);
 	for (int i = 0; i < 3; i++) {
 		got = ask_page(&side, fd);
@@ -504,10 +504,10 @@ START_TEST(life__page_is_shown)
 		ck_assert_uint_eq(shown.st_ino, wanted.st_ino);
 		close(got);
 	}
-	ck_assert_uint_eq(side.life.n_links, 1);
+	ck_assert_uint_eq(side.liveness.n_links, 1);
 	ck_assert_int_eq(send(fd, "PAGE\2\0\0\0\0\0\0\0\0\0\0\0", 16, MSG_NOSIGNAL), 16);
 	side_settle(&side);
-	ck_assert_uint_eq(side.life.n_links, 0);
+	ck_assert_uint_eq(side.liveness.n_links, 0);
 	ck_assert_int_eq(recv(fd, &shown, 1, MSG_DONTWAIT), 0);
 	close(fd);
 	side_close(&side);
@@ -521,13 +521,13 @@ START_TEST(life__nothing_is_proven_of_others)
 
 	side_open(&side, context_of(5));
 	side_open(&second, context_of(6));
-	ripc__life_watch(&side.life, context_of(7));
-	ripc__life_watch(&side.life, context_of(6));
+	ripc__liveness_watch(&side.liveness, context_of(7));
+	ripc__liveness_watch(&side.liveness, context_of(6));
 	side_settle(&second);
 	side_settle(&side);
-	ck_assert_uint_eq(side.life.n_links, 0);
-	ck_assert(!ripc__life_look(&side.life));
-	ripc__life_unwatch(&side.life, context_of(7));
+	ck_assert_uint_eq(side.liveness.n_links, 0);
+	ck_assert(!ripc__liveness_look(&side.liveness));
+	ripc__liveness_unwatch(&side.liveness, context_of(7));
 	side_close(&second);
 	side_settle(&side);
 	ck_assert_uint_eq(side.n_told + side.n_soon, 0);
@@ -552,5 +552,5 @@ int main(void)
 		{NULL, 0},
 	};
 
-	return suite_run_loops("life", loops);
+	return suite_run_loops("liveness", loops);
 }
