@@ -295,7 +295,7 @@ void ripc__service_end(struct ripc_service *service)
 	if (!service->draining)
 		ripc__resolver_withdraw(ctx->resolver, service->id, service->incarnation);
 	refuse_incoming(service, -ESHUTDOWN);
-	ripc__corked_flush(ctx);
+	ripc__batching_flush(ctx);
 	ripc__calls_end(service);
 	ripc__watches_end(service);
 	queue_end(service);

@@ -140,8 +140,8 @@ static inline uint64_t soonest(const struct ripc_context *ctx)
 
 	if (!list_empty(&ctx->receives.acks) && ctx->receives.acks_due_us < next)
 		next = ctx->receives.acks_due_us;
-	if (ctx->sends.n_corked && ctx->sends.corked_due_us < next)
-		next = ctx->sends.corked_due_us;
+	if (ctx->sends.n_batching && ctx->sends.batching_due_us < next)
+		next = ctx->sends.batching_due_us;
 	if (ctx->loop.pool_due_us < next && ripc__pool_is_large(ctx->pool))
 		next = ctx->loop.pool_due_us;
 	return next;
@@ -306,8 +306,8 @@ int ripc__timers_progress(struct ripc_context *ctx)
 		ripc__routes_mend(ctx);
 	if (ctx->peers.retry_us <= ctx->now_us)
 		ripc__routes_retry(ctx);
-	if (ctx->sends.n_corked && ctx->sends.corked_due_us <= ctx->now_us)
-		ripc__corked_flush(ctx);
+	if (ctx->sends.n_batching && ctx->sends.batching_due_us <= ctx->now_us)
+		ripc__batching_flush(ctx);
 	if (ctx->receives.acks_due_us <= ctx->now_us && !list_empty(&ctx->receives.acks))
 		ripc__acks_flush(ctx);
 	return work;

@@ -594,8 +594,8 @@ static inline __attribute__((always_inline)) bool wait_briefly(struct ripc_conte
 {
 	if (ready(arg))
 		return true;
-	if (ctx->sends.n_corked)
-		ripc__corked_flush(ctx);
+	if (ctx->sends.n_batching)
+		ripc__batching_flush(ctx);
 	if (deadline_us <= ctx->now_us) {
 		ripc__activity_count(ctx);
 		ripc__progress(ctx);

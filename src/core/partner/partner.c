@@ -821,7 +821,7 @@ static void messages_forget(struct partner *partner)
 {
 	received_forget(partner);
 	ripc__heard_forget(partner);
-	ripc__corked_forget(partner);
+	ripc__batching_forget(partner);
 	ripc__calls_lost(partner);
 	if (partner->peer)
 		ripc__watch_lost(partner);

@@ -214,7 +214,7 @@ void ripc__cancel_send(struct outgoing *outgoing)
 	ripc__cancel_number(outgoing->partner, outgoing->number);
 }
 
-/* ---- cork -------------------------------------------------------------------------------- */
+/* ---- batching ---------------------------------------------------------------------------- */
 
 /*
  * Announcements that are sent together. A server that finds several requests in its queue
@@ -224,9 +224,9 @@ void ripc__cancel_send(struct outgoing *outgoing)
  */
 
 #define CORK_GAP_US 50u	 /* a sender with longer gaps is not made to wait */
-#define CORKED_US   200u /* then they are sent; without calls, at the next tick */
+#define BATCHING_US   200u /* then they are sent; without calls, at the next tick */
 
-bool ripc__cork(struct outgoing *outgoing)
+bool ripc__batching_add(struct outgoing *outgoing)
 {
 	struct ripc_context *ctx = outgoing->service->ctx;
 	struct partner *partner = outgoing->partner;
@@ -238,27 +238,27 @@ bool ripc__cork(struct outgoing *outgoing)
 	if (outgoing->service->queued == 0 || gap_us > CORK_GAP_US || !partner->known ||
 			!partner->peer || outgoing->total > ripc__peer_payload(ctx, partner->peer))
 		return false;
-	if (ctx->sends.n_corked == 0)
-		ctx->sends.corked_due_us = ctx->now_us + CORKED_US;
-	ctx->sends.corked[ctx->sends.n_corked++] = partner;
-	return ctx->sends.n_corked < CORKED_MAX;
+	if (ctx->sends.n_batching == 0)
+		ctx->sends.batching_due_us = ctx->now_us + BATCHING_US;
+	ctx->sends.batching[ctx->sends.n_batching++] = partner;
+	return ctx->sends.n_batching < BATCHING_MAX;
 }
 
-void ripc__corked_forget(struct partner *partner)
+void ripc__batching_forget(struct partner *partner)
 {
 	struct ripc_context *ctx = partner->service->ctx;
 
-	for (uint32_t i = 0; i < ctx->sends.n_corked; i++) {
-		if (ctx->sends.corked[i] == partner)
-			ctx->sends.corked[i] = NULL;
+	for (uint32_t i = 0; i < ctx->sends.n_batching; i++) {
+		if (ctx->sends.batching[i] == partner)
+			ctx->sends.batching[i] = NULL;
 	}
 }
 
-void ripc__corked_flush(struct ripc_context *ctx)
+void ripc__batching_flush(struct ripc_context *ctx)
 {
-	for (uint32_t i = 0; i < ctx->sends.n_corked; i++) {
-		if (ctx->sends.corked[i])
-			ripc__outgoing_advance(ctx->sends.corked[i]);
+	for (uint32_t i = 0; i < ctx->sends.n_batching; i++) {
+		if (ctx->sends.batching[i])
+			ripc__outgoing_advance(ctx->sends.batching[i]);
 	}
-	ctx->sends.n_corked = 0;
+	ctx->sends.n_batching = 0;
 }

@@ -15,7 +15,7 @@ struct longs;
 struct outgoing;
 struct partner;
 
-#define BATCH_MAX       CORKED_MAX /* announcements that are sent in one go */
+#define BATCH_MAX       BATCHING_MAX /* announcements that are sent in one go */
 #define BATCH_ITEMS     4u   /* items of a message in a batch, at most; others go alone */
 
 /* Announcements to one partner on their way to the network. */
@@ -42,14 +42,14 @@ void ripc__cancel_number(struct partner *partner, uint64_t number);
 /* The oldest number of this row, of our messages, that is not resolved. */
 uint64_t ripc__oldest_sent(const struct longs *longs);
 
-/* ---- cork -------------------------------------------------------------------------------- */
+/* ---- batching ---------------------------------------------------------------------------- */
 
 /* Announcements that are sent together. */
 
 /* May the announcement wait for others? True: it is sent soon; false: it must be sent now. */
-bool ripc__cork(struct outgoing *outgoing);
-void ripc__corked_forget(struct partner *partner);
+bool ripc__batching_add(struct outgoing *outgoing);
+void ripc__batching_forget(struct partner *partner);
 /* Announces the messages that were held back. */
-void ripc__corked_flush(struct ripc_context *ctx);
+void ripc__batching_flush(struct ripc_context *ctx);
 
 #endif

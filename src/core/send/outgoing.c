@@ -1327,9 +1327,9 @@ int ripc__outgoing_start(struct ripc_service *service, const struct ripc_send *r
 	if (request->reply_to)
 		outgoing->offer = ripc__offer_take(partner, request->reply_to);
 	*outgoing_out = outgoing;
-	if (!ripc__cork(outgoing)) {
-		if (ctx->sends.n_corked)
-			ripc__corked_flush(ctx);
+	if (!ripc__batching_add(outgoing)) {
+		if (ctx->sends.n_batching)
+			ripc__batching_flush(ctx);
 		ripc__outgoing_advance(partner);
 	}
 	return 0;
