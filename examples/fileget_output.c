@@ -67,7 +67,7 @@ static int find_final(const char *path, char *final)
 
 int fileget_output_open(struct fileget_output *output, const char *path)
 {
-	static unsigned int n_opened;
+	static unsigned int n_exposed;
 	int err = find_final(path, output->final), dir_len, len;
 	const char *slash;
 
@@ -76,7 +76,7 @@ int fileget_output_open(struct fileget_output *output, const char *path)
 	slash = strrchr(output->final, '/');
 	dir_len = slash ? (int)(slash - output->final) + 1 : 0;
 	len = snprintf(output->temporary, sizeof(output->temporary), "%.*s.fileget-%ld-%u", dir_len,
-		output->final, (long)getpid(), n_opened++);
+		output->final, (long)getpid(), n_exposed++);
 	if (len < 0 || (size_t)len >= sizeof(output->temporary))
 		return -ENAMETOOLONG;
 	output->fd =

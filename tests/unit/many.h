@@ -21,7 +21,7 @@ static struct {
 	const struct ripc__backend *backends[2];
 	uint64_t heard[HEARD_MOST]; /* numbers that are heard */
 	uint32_t n_heard;
-	uint32_t n_routes, n_opened; /* routes to many: open now, in all */
+	uint32_t n_routes, n_exposed; /* routes to many: open now, in all */
 	int open_error, send_error;
 	uint64_t asked;    /* calls of hear */
 	uint64_t shorts;   /* the number of the partner's last short */
@@ -37,7 +37,7 @@ static inline int many_open(void *port, void *route, const void *partner, uint64
 		return many.open_error;
 	*(uint8_t *)route = TO_MANY;
 	many.n_routes++;
-	many.n_opened++;
+	many.n_exposed++;
 	return 0;
 }
 

@@ -32,7 +32,7 @@
 #include "core/peer/devices.h"
 #include "core/receive/incoming.h"
 #include "core/resolve/resolver.h"
-#include "core/send/opened.h"
+#include "core/send/exposed.h"
 #include "core/send/outgoing.h"
 #include "core/show/show.h"
 #include "core/wire/record.h"
@@ -594,7 +594,7 @@ static void context_free(void *arg)
 		struct list *node = list_pop(&ctx->sends.ended);
 		struct outgoing *outgoing = list_entry(node, struct outgoing, node);
 
-		ripc__opened_forget(outgoing);
+		ripc__exposed_forget(outgoing);
 		free(outgoing);
 	}
 	ripc__fanouts_free(ctx);

@@ -126,7 +126,7 @@ static int long_send(struct ripc_service *svc, const struct ripc_send *request,
 		return error;
 	}
 	/* This drops the lock for a while: the service may be closed and freed meanwhile. */
-	if (outgoing->opened)
+	if (outgoing->exposed)
 		ripc__sum_follows(outgoing);
 	else
 		outgoing->sums = false;

@@ -443,7 +443,7 @@ int ripc_services_open(struct ripc_context *ctx, const uint64_t *ids, size_t n, 
 		struct ripc_service **svcs)
 {
 	RIPC__HOLD_CANCEL;
-	int n_opened;
+	int n_exposed;
 
 	if (!ctx || !ids || !svcs || !n || n > INT32_MAX || flags)
 		return -EINVAL;
@@ -452,6 +452,6 @@ int ripc_services_open(struct ripc_context *ctx, const uint64_t *ids, size_t n, 
 			return -EINVAL;
 	}
 	memset(svcs, 0, n * sizeof(struct ripc_service *));
-	n_opened = ripc__enter(ctx);
-	return n_opened ? n_opened : ripc__leave_with(ctx, open_all(ctx, ids, n, svcs));
+	n_exposed = ripc__enter(ctx);
+	return n_exposed ? n_exposed : ripc__leave_with(ctx, open_all(ctx, ids, n, svcs));
 }

@@ -29,7 +29,7 @@
 #include "core/peer/peer.h"
 #include "core/receive/incoming.h"
 #include "core/send/announce.h"
-#include "core/send/opened.h"
+#include "core/send/exposed.h"
 #include "core/send/outgoing.h"
 #include "core/send/short.h"
 #include "core/wire/wire.h"
@@ -735,7 +735,7 @@ void ripc__input_event(struct ripc_context *ctx, struct device *device,
 		if (ripc__is_permit(event->cookie))
 			ripc__permit_fenced(event->cookie);
 		else
-			ripc__opened_fenced(event->cookie);
+			ripc__exposed_fenced(event->cookie);
 		break;
 	case RIPC_EV_PEER:
 		ripc__route_opened(ctx, device, event);

@@ -22,7 +22,7 @@
 #include "core/receive/incoming.h"
 #include "core/resolve/resolver.h"
 #include "core/send/announce.h"
-#include "core/send/opened.h"
+#include "core/send/exposed.h"
 #include "core/send/outgoing.h"
 #include "internal.h"
 #include "loop.h"
@@ -496,7 +496,7 @@ static bool sum_part(struct outgoing *outgoing, const struct iovec *part, uint64
 
 static bool sum_all(struct outgoing *outgoing, uint64_t *sum)
 {
-	uint64_t carried = ripc__opened_carried(outgoing), start = 0;
+	uint64_t carried = ripc__exposed_carried(outgoing), start = 0;
 
 	for (uint32_t i = 0; i < outgoing->n_items; start += outgoing->items[i++].iov_len) {
 		const struct iovec *item = &outgoing->items[i];
@@ -516,7 +516,7 @@ static bool sum_all(struct outgoing *outgoing, uint64_t *sum)
 void ripc__sum_follows(struct outgoing *outgoing)
 {
 	struct fence fence = {.outgoing = outgoing};
-	bool is_awaited = outgoing->opened && outgoing->opened->is_summing;
+	bool is_awaited = outgoing->exposed && outgoing->exposed->is_summing;
 	uint64_t sum = 0;
 
 	if (is_awaited) /* the message must not end before we are done with its items */
@@ -528,7 +528,7 @@ void ripc__sum_follows(struct outgoing *outgoing)
 	outgoing->sums = false;
 	if (!is_awaited)
 		return;
-	if (outgoing->summed && outgoing->state == OUT_ACTIVE && outgoing->opened)
+	if (outgoing->summed && outgoing->state == OUT_ACTIVE && outgoing->exposed)
 		ripc__outgoing_tell(outgoing);
 	ripc__fence_lift(&fence);
 }

@@ -190,7 +190,7 @@ struct seal {
 	struct ripc__map members;              /* by name */
 	struct list idle, used;                /* members */
 	struct list under_way;                 /* our handshakes */
-	struct member *opened, **opened_end; /* a queue; the place of the next member */
+	struct member *opened, **exposed_end; /* a queue; the place of the next member */
 	struct {
 		uint64_t name, proof;
 	} proofs[PROOFS];           /* the latest address tokens that members gave us */
@@ -258,7 +258,7 @@ static inline uint8_t sealed_net_bit(const struct sealed_net *net)
 /* Reports the end of a handshake to core, for all networks that have a bit in nets. */
 void ripc__member_tell_all(struct seal *seal, struct member *member, uint8_t nets, int status);
 /* Core has got all reports about the member at *at: the member leaves seal->opened. */
-void ripc__opened_remove(struct seal *seal, struct member **at);
+void ripc__exposed_remove(struct seal *seal, struct member **at);
 void ripc__members_open(struct seal *seal);
 void ripc__members_close(struct seal *seal);
 

@@ -120,7 +120,7 @@ static void *cipher_of(struct ciphers *ciphers, struct session *session, bool se
 	return slot->aead;
 }
 
-/* ---- making and freeing ------------------------------------------------------------------- */
+/* ---- making and freeing ------------------------------------------------------------------ */
 
 static size_t bytes_of(uint8_t cipher)
 {
@@ -257,7 +257,7 @@ static void member_free(struct seal *seal, struct member *member)
 	while (member->due && *at != member)
 		at = &(*at)->opened;
 	if (member->due)
-		ripc__opened_remove(seal, at);
+		ripc__exposed_remove(seal, at);
 	list_remove(&member->node);
 	seal->n_idle -= member->routes == 0;
 	free(member->rights);
@@ -340,8 +340,8 @@ static void member_tell(struct sealed_net *net, struct member *member, int statu
 	if (is_due)
 		return;
 	member->opened = NULL;
-	*seal->opened_end = member;
-	seal->opened_end = &member->opened;
+	*seal->exposed_end = member;
+	seal->exposed_end = &member->opened;
 }
 
 void ripc__member_tell_all(struct seal *seal, struct member *member, uint8_t nets, int status)
@@ -352,17 +352,17 @@ void ripc__member_tell_all(struct seal *seal, struct member *member, uint8_t net
 	}
 }
 
-void ripc__opened_remove(struct seal *seal, struct member **at)
+void ripc__exposed_remove(struct seal *seal, struct member **at)
 {
 	struct member *member = *at;
 
 	*at = member->opened;
 	if (!*at)
-		seal->opened_end = at;
+		seal->exposed_end = at;
 	member->due = 0;
 }
 
-/* ---- state that lasts some seconds -------------------------------------------------------- */
+/* ---- state that lasts some seconds ------------------------------------------------------- */
 
 uint64_t ripc__member_proof(const struct seal *seal, const struct member *member)
 {
@@ -579,7 +579,7 @@ void ripc__members_open(struct seal *seal)
 	list_init(&seal->idle);
 	list_init(&seal->used);
 	list_init(&seal->under_way);
-	seal->opened_end = &seal->opened;
+	seal->exposed_end = &seal->opened;
 	seal->sweep.fire = sweep;
 	ripc__timer_set(&seal->ctx->loop.timers, &seal->sweep, seal->ctx->now_us + SWEEP_US);
 }

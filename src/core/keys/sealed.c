@@ -500,7 +500,7 @@ static bool way_input(struct sealed_net *net, struct ripc__event *event, struct 
 }
 
 /* Reports the results of handshakes. */
-static uint32_t opened_tell(struct sealed_port *port, struct ripc__event *events, uint32_t at,
+static uint32_t exposed_tell(struct sealed_port *port, struct ripc__event *events, uint32_t at,
 		uint32_t n)
 {
 	struct member **opened = &port->seal->opened, *member;
@@ -515,7 +515,7 @@ static uint32_t opened_tell(struct sealed_port *port, struct ripc__event *events
 		if (member->due)
 			opened = &member->opened;
 		else
-			ripc__opened_remove(port->seal, opened);
+			ripc__exposed_remove(port->seal, opened);
 		addr_seal(&port->from[at], NULL, member->name);
 		events[at] = (struct ripc__event){.kind = RIPC_EV_PEER, .from = &port->from[at],
 			.status = -member->errors[sealed_net_nth(port->net)]};
@@ -558,7 +558,7 @@ static int sealed_poll(void *state, struct ripc__event *events, uint32_t n, bool
 		if (event_input(port, &event, kept))
 			events[kept++] = event;
 	}
-	return (int)opened_tell(port, events, kept, n);
+	return (int)exposed_tell(port, events, kept, n);
 }
 
 /* ---- slots of the inner network ---------------------------------------------------------- */

@@ -232,7 +232,7 @@ static bool may_open(const struct partner *partner, const struct lent *lent)
 
 	return n_offered(lent) && device->attr.caps & RIPC_CAP_WRITE && partner->token_out &&
 		partner->current && partner->resolved && !lent->in_use && !lent->cancelled &&
-		lent->opened_for != partner->incarnation;
+		lent->exposed_for != partner->incarnation;
 }
 
 /* Opens the return buffers that are large enough. False: none was opened. */
@@ -242,7 +242,7 @@ static bool open_buffers(struct permit *permit)
 	struct device *device = permit->device;
 	struct ripc__key key;
 
-	lent->opened = 0;
+	lent->exposed = 0;
 	for (uint32_t i = 0; i < n_offered(lent); i++) {
 		const struct iovec *mem = &lent->buffers[i].mem;
 
@@ -252,9 +252,9 @@ static bool open_buffers(struct permit *permit)
 			continue;
 		permit->buffers[i] = (struct wire_return){mem->iov_len, key.address, key.key};
 		permit->n = i + 1;
-		lent->opened |= (uint8_t)(1u << i);
+		lent->exposed |= (uint8_t)(1u << i);
 	}
-	return lent->opened;
+	return lent->exposed;
 }
 
 static void permit_open(struct partner *partner, struct lent *lent)
@@ -271,8 +271,8 @@ static void permit_open(struct partner *partner, struct lent *lent)
 	list_init(&permit->fence.node);
 	list_append(&ctx->messages.permits, &permit->node);
 	lent->permit = permit;
-	lent->opened_for = partner->incarnation;
-	lent->opened_on = permit->device;
+	lent->exposed_for = partner->incarnation;
+	lent->exposed_on = permit->device;
 	if (!open_buffers(permit))
 		permit_free(permit);
 }
@@ -378,7 +378,7 @@ static bool fits(const struct partner *partner, const struct lent *lent,
 {
 	uint64_t end = 0;
 
-	if (lent->opened_for != partner->incarnation || lent->opened_on !=
+	if (lent->exposed_for != partner->incarnation || lent->exposed_on !=
 			ripc__peer_device(partner->service->ctx, partner->peer))
 		return false;
 	for (uint32_t i = 0; i < packet->n_items; i++) {
@@ -387,7 +387,7 @@ static bool fits(const struct partner *partner, const struct lent *lent,
 		end += len;
 		if (len == 0 || end <= packet->payload_len)
 			continue;
-		if (i >= WIRE_RETURNS_MAX || !(lent->opened >> i & 1) ||
+		if (i >= WIRE_RETURNS_MAX || !(lent->exposed >> i & 1) ||
 				len > lent->buffers[i].mem.iov_len)
 			return false;
 	}
@@ -439,7 +439,7 @@ struct message *ripc__written_message(struct partner *partner, const struct wire
 		return NULL;
 	put_payload(message, packet);
 	if (!is_right(partner, message, packet)) {
-		lent->opened = 0; /* a repetition would be wrong, too */
+		lent->exposed = 0; /* a repetition would be wrong, too */
 		ripc__places_release(partner->service, message);
 		return NULL;
 	}

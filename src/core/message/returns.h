@@ -87,9 +87,9 @@ struct lent {
 	bool in_use;
 	bool cancelled;   /* the loan is taken back as soon as it is not in use */
 	struct permit *permit; /* lets the partner write; NULL: no partner can write */
-	uint64_t opened_for;   /* the incarnation that could write; 0: none */
-	const struct device *opened_on; /* the device by which it could write */
-	uint8_t opened;        /* bit i: buffer i was opened to that incarnation */
+	uint64_t exposed_for;   /* the incarnation that could write; 0: none */
+	const struct device *exposed_on; /* the device by which it could write */
+	uint8_t exposed;        /* bit i: buffer i was opened to that incarnation */
 	uint32_t n;
 	struct ripc_buffer buffers[];
 };

@@ -11,7 +11,7 @@
 #include "core/peer/peer.h"
 #include "core/wire/wire.h"
 #include "internal.h"
-#include "opened.h"
+#include "exposed.h"
 #include "order.h"
 #include "outgoing.h"
 #include "util/list.h"
@@ -96,7 +96,7 @@ static uint32_t offer(struct outgoing *outgoing, uint32_t room, struct wire_pack
 
 	if (!outgoing->lends)
 		return room;
-	rest = ripc__opened_least(outgoing);
+	rest = ripc__exposed_least(outgoing);
 	if (most > rest)
 		ripc__returns_offer(outgoing->partner, outgoing->lends, most - rest, packet);
 	return packet->n_returns ? room - WIRE_RETURNS_LEN(packet->n_returns) : room;
@@ -115,14 +115,14 @@ struct location {
 static void locate(struct outgoing *outgoing, uint32_t room, struct location *at)
 {
 	if (outgoing->written && ripc__offer_is_here(outgoing) &&
-			room >= ripc__opened_least(outgoing)) {
+			room >= ripc__exposed_least(outgoing)) {
 		at->what = WIRE_KEYS_WRITTEN;
-		at->carried = ripc__opened_carried(outgoing);
-		outgoing->exposed = true;
-	} else if ((outgoing->opened || ripc__can_be_read(outgoing)) &&
-			ripc__opened_keys(outgoing, room, at->keys)) {
-		at->what = outgoing->opened->given ? WIRE_KEYS_GIVEN : WIRE_KEYS_READ;
-		at->carried = outgoing->opened->carried;
+		at->carried = ripc__exposed_carried(outgoing);
+		outgoing->had_keys = true;
+	} else if ((outgoing->exposed || ripc__can_be_read(outgoing)) &&
+			ripc__exposed_keys(outgoing, room, at->keys)) {
+		at->what = outgoing->exposed->given ? WIRE_KEYS_GIVEN : WIRE_KEYS_READ;
+		at->carried = outgoing->exposed->carried;
 	} else {
 		at->what = 0;
 	}
@@ -141,7 +141,7 @@ void ripc__announce(struct outgoing *outgoing, struct announcements *batch)
 
 	wire_clear(&packet);
 	if (outgoing->announced)
-		room = ripc__opened_room(outgoing);
+		room = ripc__exposed_room(outgoing);
 	room = offer(outgoing, room, &packet);
 	inline_bytes = room > prefix ? room - prefix : 0;
 	unasked = partner->token_out ? partner->unasked : inline_bytes;
@@ -184,7 +184,7 @@ void ripc__announce(struct outgoing *outgoing, struct announcements *batch)
 	if (outgoing->flags & RIPC_ORDERED)
 		ripc__order_say(outgoing, &packet);
 	if (at.what)
-		ripc__opened_sum(outgoing, &packet);
+		ripc__exposed_sum(outgoing, &packet);
 	announce_send(outgoing, &packet, wire_has_keys(at.what) ? at.keys : NULL, batch);
 	if (!outgoing->announced && outgoing->limit < unasked)
 		outgoing->limit = unasked;

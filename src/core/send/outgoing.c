@@ -33,7 +33,7 @@
 #include "core/resolve/resolver.h"
 #include "core/wire/wire.h"
 #include "internal.h"
-#include "opened.h"
+#include "exposed.h"
 #include "order.h"
 #include "outgoing.h"
 #include "short.h"
@@ -296,10 +296,10 @@ static void outgoing_end(struct outgoing *outgoing, enum ripc_outcome outcome, i
 		ripc__order_ends(outgoing, outcome);
 	if (outgoing->offer)
 		ripc__offer_free(outgoing);
-	if (outgoing->opened && outcome == RIPC_NOT_DELIVERED)
-		ripc__opened_close(outgoing);
-	else if (outgoing->opened)
-		ripc__opened_hand(outgoing, outcome == RIPC_DELIVERED);
+	if (outgoing->exposed && outcome == RIPC_NOT_DELIVERED)
+		ripc__exposed_close(outgoing);
+	else if (outgoing->exposed)
+		ripc__exposed_hand(outgoing, outcome == RIPC_DELIVERED);
 	if (outcome == RIPC_NOT_DELIVERED)
 		refuse_answer(outgoing);
 	decide(outgoing, outcome, status);
@@ -597,14 +597,14 @@ static struct outgoing *find(struct partner *partner, uint64_t number)
 /* The message begins with this partner; it is not in the partner's list before. */
 static void outgoing_begin(struct outgoing *outgoing, struct partner *partner)
 {
-	if (outgoing->opened)
-		ripc__opened_close(outgoing);
+	if (outgoing->exposed)
+		ripc__exposed_close(outgoing);
 	if (outgoing->offer)
 		ripc__offer_free(outgoing);
 	outgoing_link(outgoing, partner);
 	outgoing->state = OUT_WAITING;
 	outgoing->number = outgoing->previous = outgoing->cut = 0;
-	outgoing->announced = outgoing->exposed = outgoing->unopenable = outgoing->no_room = false;
+	outgoing->announced = outgoing->had_keys = outgoing->unopenable = outgoing->no_room = false;
 	outgoing->written = false;
 	outgoing->sent = outgoing->limit = 0;
 	outgoing->crc = outgoing->n_holes = 0;
@@ -671,7 +671,7 @@ static void timer_set(struct outgoing *outgoing)
 static void wait_reset(struct outgoing *outgoing)
 {
 	outgoing->wait_us = 2 * rto_of(outgoing) + 1000;
-	if (outgoing->exposed && !outgoing->written)
+	if (outgoing->had_keys && !outgoing->written)
 		outgoing->wait_us += 2 * outgoing->partner->peer->reading_us;
 }
 
@@ -706,8 +706,8 @@ void ripc__outgoing_cancel(struct outgoing *outgoing, int status)
 		return;
 	outgoing->state = OUT_CANCELLING;
 	/* An open key could delay the end. Given items may have been mapped, and delivered. */
-	if (outgoing->opened && !outgoing->opened->given)
-		ripc__opened_close(outgoing);
+	if (outgoing->exposed && !outgoing->exposed->given)
+		ripc__exposed_close(outgoing);
 	ripc__cancel_send(outgoing);
 	wait_reset(outgoing);
 	timer_set(outgoing);
@@ -900,7 +900,7 @@ static void number(struct outgoing *outgoing, struct announcements *batch)
 	ripc__announce(outgoing, batch);
 	wait_reset(outgoing); /* now that the way to the partner is known */
 	timer_set(outgoing);
-	ripc__unasked_count(outgoing, outgoing->exposed ? 0 : outgoing->limit);
+	ripc__unasked_count(outgoing, outgoing->had_keys ? 0 : outgoing->limit);
 }
 
 /*
@@ -1001,10 +1001,10 @@ static void pulled(struct outgoing *outgoing, const struct wire_pull *pull)
 	if (pull->limit > outgoing->limit || pull->n_holes)
 		outgoing->written = false;
 	/* The partner has answered, and can now be told how to read. */
-	if (!outgoing->exposed && ripc__can_be_read(outgoing) && ripc__opened_may(outgoing)) {
+	if (!outgoing->had_keys && ripc__can_be_read(outgoing) && ripc__exposed_may(outgoing)) {
 		ripc__outgoing_tell(outgoing);
-		outgoing->unopenable = !outgoing->exposed; /* once is enough */
-		if (outgoing->exposed)
+		outgoing->unopenable = !outgoing->had_keys; /* once is enough */
+		if (outgoing->had_keys)
 			return;
 	}
 	if (pull->n_holes)
@@ -1093,7 +1093,7 @@ void ripc__outgoing_answer(struct partner *partner, const struct wire_ack *ack)
 		also_delivered(partner, ack);
 	if (outgoing && is_told(outgoing)) {
 		heard(outgoing);
-		if (status == 0 && outgoing->exposed && !outgoing->written)
+		if (status == 0 && outgoing->had_keys && !outgoing->written)
 			ripc__peer_has_read(partner->peer, partner->service->ctx->now_us -
 				outgoing->told_us);
 		if (status == ESHUTDOWN && outgoing->state == OUT_ACTIVE) {

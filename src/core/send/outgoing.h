@@ -17,7 +17,7 @@
 
 struct delivery;
 struct offer;
-struct opened;
+struct exposed;
 struct ripc__member;
 struct writing;
 
@@ -41,7 +41,7 @@ struct outgoing {
 	struct ripc_service *service; /* NULL: closed while it was fencing */
 	struct partner *partner;
 	struct ripc__timer timer;
-	struct opened *opened;  /* items that the partner can read; NULL: none */
+	struct exposed *exposed;  /* items that the partner can read; NULL: none */
 	struct offer *offer;    /* the partner's return buffers to write into; NULL: none */
 	struct writing *writing; /* the writing into these buffers; NULL: none */
 	struct list fencing;    /* struct fence: memory that the network may still use */
@@ -75,7 +75,7 @@ struct outgoing {
 	bool by_handle;  /* chosen by its handle: the ID does not matter */
 	bool sums;              /* the sending call computes sum, if it announces at once */
 	bool written;           /* all but carried bytes are in the partner's return buffers */
-	bool exposed;           /* this partner has had keys, and may have all bytes */
+	bool had_keys;           /* this partner has had keys, and may have all bytes */
 	bool unopenable;        /* the device cannot open the items to this partner */
 	int status;
 	int cancel_status;      /* the status reported when the partner confirms the cancel */
@@ -161,7 +161,7 @@ void ripc__sends_fail(struct partner *partner, int status);
 /* May the partner have had all that it needs to deliver the message? */
 static inline bool ripc__may_be_complete(const struct outgoing *outgoing)
 {
-	return outgoing->announced && (outgoing->exposed || outgoing->sent == outgoing->total);
+	return outgoing->announced && (outgoing->had_keys || outgoing->sent == outgoing->total);
 }
 
 /* The status of a message that was not delivered; a cancelled one has its cancel_status. */

@@ -204,7 +204,7 @@ bool ripc__unasked_has_room(const struct outgoing *outgoing)
 
 void ripc__busy_update(struct outgoing *outgoing)
 {
-	bool busy = outgoing->state < OUT_FENCING && !outgoing->exposed &&
+	bool busy = outgoing->state < OUT_FENCING && !outgoing->had_keys &&
 		!(outgoing->announced && outgoing->sent == outgoing->total);
 
 	outgoing->message.ctx->loop.n_busy += (uint32_t)busy - (uint32_t)outgoing->busy;

@@ -21,7 +21,7 @@
 #include "core/peer/peer.h"
 #include "core/wire/wire.h"
 #include "internal.h"
-#include "opened.h"
+#include "exposed.h"
 #include "order.h"
 #include "outgoing.h"
 #include "util/hash/blocksum.h"
@@ -72,8 +72,8 @@ static bool may_write(const struct outgoing *outgoing)
 
 	return ripc__offer_is_here(outgoing) &&
 		device->attr.caps & RIPC_CAP_WRITE && outgoing->partner->token_out &&
-		outgoing->total + prefix > room && room >= ripc__opened_least(outgoing) &&
-		fits(outgoing, ripc__opened_carried(outgoing));
+		outgoing->total + prefix > room && room >= ripc__exposed_least(outgoing) &&
+		fits(outgoing, ripc__exposed_carried(outgoing));
 }
 
 static void write_ended(struct mover *mover, const struct part *part, int status);
@@ -94,7 +94,7 @@ bool ripc__writing_start(struct outgoing *outgoing)
 		.ctx = outgoing->message.ctx, .partner = &outgoing->partner,
 		.items = outgoing->items, .keys = (struct item_key *)(writing + 1),
 		.ended = write_ended, .total = outgoing->total, .n_items = outgoing->n_items};
-	writing->mover.next = writing->mover.moved = ripc__opened_carried(outgoing);
+	writing->mover.next = writing->mover.moved = ripc__exposed_carried(outgoing);
 	for (uint32_t i = 0; i < outgoing->n_items && i < offer->n; i++)
 		writing->mover.keys[i].key = (struct ripc__key){offer->buffers[i].address,
 			offer->buffers[i].key};

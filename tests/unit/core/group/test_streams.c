@@ -272,7 +272,7 @@ START_TEST(stream__not_for_few)
 	crowd_open(&crowd, options[_i], 3);
 	ck_assert_uint_eq(copies_of_short(&crowd, false), 3);
 	check_told(&crowd, false);
-	ck_assert_uint_eq(many.n_opened, 0);
+	ck_assert_uint_eq(many.n_exposed, 0);
 	lone_close_all(&crowd.lone);
 }
 END_TEST
@@ -346,7 +346,7 @@ START_TEST(stream__another_way_is_no_better)
 		if (was_told(&crowd, crowd.since, 0))
 			all_hear(&crowd, 4, top);
 	}
-	many.n_opened = 0;
+	many.n_exposed = 0;
 	end_us = crowd.lone.now_us + 60000000;
 	while (crowd.lone.now_us < end_us) {
 		crowd_pass(&crowd, 200000, 0);
@@ -356,8 +356,8 @@ START_TEST(stream__another_way_is_no_better)
 		if (was_told(&crowd, crowd.since, 0))
 			all_hear(&crowd, 4, top);
 	}
-	ck_assert_uint_gt(many.n_opened, 1);
-	ck_assert_uint_lt(many.n_opened, 8);
+	ck_assert_uint_gt(many.n_exposed, 1);
+	ck_assert_uint_lt(many.n_exposed, 8);
 	/* The new way is better, as the next answers show. */
 	do {
 		crowd_pass(&crowd, 200000, 0);
@@ -506,7 +506,7 @@ START_TEST(stream__idle_one_ends)
 	lone_pass(lone, 2000000);
 	crowd.since = lone->n_sent;
 	ck_assert_int_eq(ripc_send_short(lone->svc, GROUP + 1, &item, 1), 0);
-	ck_assert_uint_eq(many.n_opened, 2);
+	ck_assert_uint_eq(many.n_exposed, 2);
 	ck_assert_uint_eq(many.n_routes, 1); /* the other one's */
 	ck_assert_uint_ne(last_short(&crowd, TO_MANY).h.token, token);
 	ck_assert_uint_eq(lone->svc->streams.count, 2);

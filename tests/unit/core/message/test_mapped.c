@@ -13,7 +13,7 @@
 #include "core/objects.h"
 #include "core/partner/partner.h"
 #include "core/peer/peer.h"
-#include "core/send/opened.h"
+#include "core/send/exposed.h"
 #include "core/send/outgoing.h"
 #include "suite.h"
 #include "util/list.h"
@@ -624,7 +624,7 @@ static struct outgoing *shown(const struct world *world)
 		struct outgoing *first = list_empty(outgoing) ? NULL :
 			list_entry(outgoing->next, struct outgoing, node);
 
-		if (first && first->opened)
+		if (first && first->exposed)
 			return first;
 	}
 	return NULL;
@@ -655,7 +655,7 @@ START_TEST(give__moves_when_it_was_mapped)
 	world.ctx[0]->peers.devices[1] = world.ctx[0]->peers.devices[0];
 	outgoing = shown(&world);
 	outgoing->partner->peer->device = 1;
-	ck_assert(!ripc__opened_keys(outgoing, 1000, keys));
+	ck_assert(!ripc__exposed_keys(outgoing, 1000, keys));
 	ck_assert_ptr_null(shown(&world));
 	outgoing->partner->peer->device = 0;
 	completion = take(&world, 0);

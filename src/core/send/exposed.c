@@ -18,7 +18,7 @@
 #include "core/partner/partner.h"
 #include "core/peer/peer.h"
 #include "core/wire/wire.h"
-#include "opened.h"
+#include "exposed.h"
 #include "order.h"
 #include "outgoing.h"
 #include "util/hash/blocksum.h"
@@ -26,13 +26,13 @@
 
 #define CARRIED_MAX 512u /* bytes that an announcement carries */
 
-static int item_open(struct opened *opened, const struct iovec *item)
+static int item_open(struct exposed *exposed, const struct iovec *item)
 {
-	struct device *device = opened->device;
-	struct opened_item *at = &opened->items[opened->n];
-	struct peer *peer = opened->fence.outgoing->partner->peer;
+	struct device *device = exposed->device;
+	struct exposed_item *at = &exposed->items[exposed->n];
+	struct peer *peer = exposed->fence.outgoing->partner->peer;
 
-	*at = (struct opened_item){.len = item->iov_len};
+	*at = (struct exposed_item){.len = item->iov_len};
 	if (!at->len)
 		return 0;
 	return device->ops->mem.open(device->port, peer->route, item->iov_base, at->len, false,
@@ -41,26 +41,26 @@ static int item_open(struct opened *opened, const struct iovec *item)
 
 static void close_all(struct outgoing *outgoing, bool hand, bool is_done)
 {
-	struct opened *opened = outgoing->opened;
+	struct exposed *exposed = outgoing->exposed;
 	struct device *device;
 	enum ripc__closing how;
 
-	if (!opened)
+	if (!exposed)
 		return;
-	outgoing->opened = NULL;
-	device = opened->device;
-	how = hand && opened->given ? RIPC_CLOSE_HAND :
+	outgoing->exposed = NULL;
+	device = exposed->device;
+	how = hand && exposed->given ? RIPC_CLOSE_HAND :
 		is_done ? RIPC_CLOSE_DONE : RIPC_CLOSE_REVOKE;
-	for (uint32_t i = 0; i < opened->n; i++) {
-		if (opened->items[i].len && device->ops->mem.close(device->port,
-				&opened->items[i].key, how, (uintptr_t)opened) == -EINPROGRESS)
-			opened->n_fencing++;
+	for (uint32_t i = 0; i < exposed->n; i++) {
+		if (exposed->items[i].len && device->ops->mem.close(device->port,
+				&exposed->items[i].key, how, (uintptr_t)exposed) == -EINPROGRESS)
+			exposed->n_fencing++;
 	}
-	if (opened->n_fencing == 0) {
-		free(opened);
+	if (exposed->n_fencing == 0) {
+		free(exposed);
 		return;
 	}
-	list_append(&outgoing->fencing, &opened->fence.node);
+	list_append(&outgoing->fencing, &exposed->fence.node);
 }
 
 static uint32_t keyed_prefix(const struct outgoing *outgoing)
@@ -73,7 +73,7 @@ static uint32_t keyed_prefix(const struct outgoing *outgoing)
  * Bytes of the first items that an announcement carries: repeated bytes must fit into any
  * datagram.
  */
-uint32_t ripc__opened_carried(const struct outgoing *outgoing)
+uint32_t ripc__exposed_carried(const struct outgoing *outgoing)
 {
 	uint32_t prefix = keyed_prefix(outgoing), most = CARRIED_MAX, bytes = 0;
 
@@ -87,17 +87,17 @@ uint32_t ripc__opened_carried(const struct outgoing *outgoing)
 	return bytes;
 }
 
-uint32_t ripc__opened_least(const struct outgoing *outgoing)
+uint32_t ripc__exposed_least(const struct outgoing *outgoing)
 {
-	return keyed_prefix(outgoing) + ripc__opened_carried(outgoing);
+	return keyed_prefix(outgoing) + ripc__exposed_carried(outgoing);
 }
 
-uint32_t ripc__opened_room(const struct outgoing *outgoing)
+uint32_t ripc__exposed_room(const struct outgoing *outgoing)
 {
 	struct ripc_context *ctx = outgoing->message.ctx;
 	struct peer *peer = outgoing->partner->peer;
 	uint32_t room = ripc__peer_payload(ctx, peer) + WIRE_HEADER + WIRE_DATA_BODY;
-	uint32_t least = ripc__opened_least(outgoing);
+	uint32_t least = ripc__exposed_least(outgoing);
 	uint32_t most = ripc__datagram_base(ctx); /* large datagrams may be what vanishes */
 
 	if (ripc__peer_device(ctx, peer)->attr.caps & (RIPC_CAP_RELIABLE | RIPC_CAP_SIZED) &&
@@ -109,20 +109,20 @@ uint32_t ripc__opened_room(const struct outgoing *outgoing)
 /* Opens all items except the carried ones, or none. */
 static bool open_all(struct outgoing *outgoing, struct device *device)
 {
-	struct opened *opened = calloc(1, sizeof(*opened) +
-		outgoing->n_items * sizeof(struct opened_item));
+	struct exposed *exposed = calloc(1, sizeof(*exposed) +
+		outgoing->n_items * sizeof(struct exposed_item));
 	uint64_t end = 0;
 
-	if (!opened)
+	if (!exposed)
 		return false;
-	opened->fence.outgoing = outgoing;
-	opened->device = device;
-	opened->given = outgoing->flags & RIPC_GIVE && device->attr.caps & RIPC_CAP_MAP;
-	opened->carried = ripc__opened_carried(outgoing);
-	outgoing->opened = opened;
-	for (; opened->n < outgoing->n_items; opened->n++) {
-		end += outgoing->items[opened->n].iov_len;
-		if (end > opened->carried && item_open(opened, &outgoing->items[opened->n])) {
+	exposed->fence.outgoing = outgoing;
+	exposed->device = device;
+	exposed->given = outgoing->flags & RIPC_GIVE && device->attr.caps & RIPC_CAP_MAP;
+	exposed->carried = ripc__exposed_carried(outgoing);
+	outgoing->exposed = exposed;
+	for (; exposed->n < outgoing->n_items; exposed->n++) {
+		end += outgoing->items[exposed->n].iov_len;
+		if (end > exposed->carried && item_open(exposed, &outgoing->items[exposed->n])) {
 			outgoing->unopenable = true;
 			close_all(outgoing, false, true); /* no partner knows of them yet */
 			return false;
@@ -137,7 +137,7 @@ static bool open_all(struct outgoing *outgoing, struct device *device)
  * unknown. An announcement without keys ends a reading: either all announcements of a message
  * have room for keys, or none has any.
  */
-bool ripc__opened_may(const struct outgoing *outgoing)
+bool ripc__exposed_may(const struct outgoing *outgoing)
 {
 	const struct partner *partner = outgoing->partner;
 	const struct device *device = ripc__peer_device(outgoing->service->ctx, partner->peer);
@@ -147,38 +147,38 @@ bool ripc__opened_may(const struct outgoing *outgoing)
 		outgoing->total > UNASKED_BYTES && outgoing->limit <= UNASKED_BYTES &&
 		partner->token_out && partner->current &&
 	       (partner->resolved || outgoing->direct) &&
-	       ripc__opened_least(outgoing) <= ripc__opened_room(outgoing);
+	       ripc__exposed_least(outgoing) <= ripc__exposed_room(outgoing);
 }
 
-bool ripc__opened_keys(struct outgoing *outgoing, uint32_t room, uint64_t *keys)
+bool ripc__exposed_keys(struct outgoing *outgoing, uint32_t room, uint64_t *keys)
 {
 	struct device *device = ripc__peer_device(outgoing->service->ctx,
 		outgoing->partner->peer);
 
 	/* The items of a given message may have been mapped there, and delivered. */
-	if (outgoing->opened && outgoing->opened->device != device)
-		ripc__opened_hand(outgoing, false);
-	if (room < ripc__opened_least(outgoing))
+	if (outgoing->exposed && outgoing->exposed->device != device)
+		ripc__exposed_hand(outgoing, false);
+	if (room < ripc__exposed_least(outgoing))
 		return false;
-	if (!outgoing->opened && (outgoing->exposed || !ripc__opened_may(outgoing) ||
+	if (!outgoing->exposed && (outgoing->had_keys || !ripc__exposed_may(outgoing) ||
 			!open_all(outgoing, device)))
 		return false;
 	for (uint32_t i = 0; i < outgoing->n_items; i++) {
-		keys[2 * i] = outgoing->opened->items[i].key.address;
-		keys[2 * i + 1] = outgoing->opened->items[i].key.key;
+		keys[2 * i] = outgoing->exposed->items[i].key.address;
+		keys[2 * i + 1] = outgoing->exposed->items[i].key.key;
 	}
-	outgoing->exposed = true;
+	outgoing->had_keys = true;
 	return true;
 }
 
 static bool may_follow(const struct outgoing *outgoing)
 {
-	return outgoing->sums && !outgoing->summed && outgoing->opened &&
-		!outgoing->opened->given;
+	return outgoing->sums && !outgoing->summed && outgoing->exposed &&
+		!outgoing->exposed->given;
 }
 
 /* If bytes may be altered on the way, the receiver compares the checksum of moved bytes. */
-void ripc__opened_sum(struct outgoing *outgoing, struct wire_packet *packet)
+void ripc__exposed_sum(struct outgoing *outgoing, struct wire_packet *packet)
 {
 	const struct device *device = ripc__peer_device(outgoing->message.ctx,
 		outgoing->partner->peer);
@@ -187,7 +187,7 @@ void ripc__opened_sum(struct outgoing *outgoing, struct wire_packet *packet)
 		return;
 	if (may_follow(outgoing)) {
 		packet->announce.keys = WIRE_KEYS_SUMMING;
-		outgoing->opened->is_summing = true;
+		outgoing->exposed->is_summing = true;
 		return;
 	}
 	if (!outgoing->summed)
@@ -198,27 +198,27 @@ void ripc__opened_sum(struct outgoing *outgoing, struct wire_packet *packet)
 	packet->announce.sum = outgoing->sum;
 }
 
-void ripc__opened_close(struct outgoing *outgoing)
+void ripc__exposed_close(struct outgoing *outgoing)
 {
 	close_all(outgoing, false, false);
 }
 
-void ripc__opened_hand(struct outgoing *outgoing, bool is_done)
+void ripc__exposed_hand(struct outgoing *outgoing, bool is_done)
 {
 	close_all(outgoing, true, is_done);
 }
 
-void ripc__opened_fenced(uint64_t cookie)
+void ripc__exposed_fenced(uint64_t cookie)
 {
-	struct opened *opened = (struct opened *)(uintptr_t)cookie;
+	struct exposed *exposed = (struct exposed *)(uintptr_t)cookie;
 
-	if (--opened->n_fencing > 0)
+	if (--exposed->n_fencing > 0)
 		return;
-	ripc__fence_lift(&opened->fence);
-	free(opened);
+	ripc__fence_lift(&exposed->fence);
+	free(exposed);
 }
 
-void ripc__opened_forget(struct outgoing *outgoing)
+void ripc__exposed_forget(struct outgoing *outgoing)
 {
 	while (!list_empty(&outgoing->fencing))
 		free(list_entry(list_pop(&outgoing->fencing), struct fence, node));
