@@ -155,7 +155,7 @@ static bool is_guessed(struct ripc_context *ctx, struct device *device,
 		const struct partner *partner, const struct ripc__event *event)
 {
 	return !ripc__peer_is_at(ctx, partner->peer, device, event->from) &&
-		ripc__guess_is_tried(ctx, device, event->from);
+		ripc__token_limit_is_reached(ctx, device, event->from);
 }
 
 /* The token of our packet that is refused because our key lacks a right; 0: a hello is refused. */
@@ -178,7 +178,7 @@ static struct partner *meant(struct ripc_context *ctx, struct device *device,
 	struct partner *partner = ripc__partner_by_echo(ctx, &packet->h, given, had);
 
 	if (!partner)
-		ripc__guess_take(ctx, device, event->from);
+		ripc__token_limit_take(ctx, device, event->from);
 	else if (is_guessed(ctx, device, partner, event))
 		partner = NULL;
 	return partner;
@@ -408,7 +408,7 @@ static RIPC__RARE struct partner *stranger(struct ripc_context *ctx, struct devi
 	struct ripc_service *service;
 
 	if (packet->h.token && !is_answer(packet) &&
-			ripc__guess_is_tried(ctx, device, event->from)) {
+			ripc__token_limit_is_reached(ctx, device, event->from)) {
 		ctx->stats.drop_token++;
 		return NULL;
 	}
@@ -426,7 +426,7 @@ static RIPC__RARE struct partner *stranger(struct ripc_context *ctx, struct devi
 	}
 	if (!(packet->h.flags & WIRE_F_HELLO) || packet->h.token) {
 		ctx->stats.drop_token++;
-		if (!packet->h.token || ripc__guess_take(ctx, device, event->from))
+		if (!packet->h.token || ripc__token_limit_take(ctx, device, event->from))
 			answer_retry(ctx, device, packet, event);
 		return NULL;
 	}
@@ -646,9 +646,10 @@ static RIPC__RARE bool late_echo(struct ripc_context *ctx, struct device *device
 {
 	struct wire_packet reply = {.value = packet->value};
 
-	if (packet->h.type != WIRE_ECHO || packet->stamp != 0 || (!partner->resolved &&
+	if (packet->h.type != WIRE_ECHO || packet->stamp != 0 ||
+		(!partner->resolved &&
 			!ripc__peer_is_at(ctx, partner->peer, device, event->from)) ||
-			ripc__guess_is_tried(ctx, device, event->from) || !verified(ctx, packet))
+		ripc__token_limit_is_reached(ctx, device, event->from) || !verified(ctx, packet))
 		return false;
 	ripc__partner_header_bare(partner, &reply, WIRE_ECHO_REPLY);
 	ripc__stranger_send(ctx, device, event->from, &reply, event->len);
@@ -708,7 +709,8 @@ void ripc__input(struct ripc_context *ctx, struct device *device, const struct r
 	if (!partner)
 		return;
 	from_route = ripc__peer_is_at(ctx, partner->peer, device, event->from);
-	if (partner->dead || (!from_route && ripc__guess_is_tried(ctx, device, event->from))) {
+	if (partner->dead ||
+		(!from_route && ripc__token_limit_is_reached(ctx, device, event->from))) {
 		ctx->stats.drop_token++;
 		return;
 	}

@@ -37,40 +37,40 @@
 #include "util/probe.h"
 #include "util/slots.h"
 
-/* ---- guess ------------------------------------------------------------------------------- */
+/* ---- token limit ------------------------------------------------------------------------- */
 
 /* See partners.h. State is bounded: addresses whose hashes meet share a bucket. */
 
-#define GUESS_US  (1000000u / GUESSES_MOST)
-#define BUCKET_US (GUESSES_MOST * GUESS_US)
+#define TOKEN_WRONG_US  (1000000u / TOKENS_WRONG_MOST)
+#define BUCKET_US (TOKENS_WRONG_MOST * TOKEN_WRONG_US)
 
 /* Each network of a host counts separately: a user's guesses over one do no harm over others. */
 static uint32_t place_of(const struct ripc_context *ctx, const struct device *device,
 		const struct ripc__addr *from)
 {
 	return (uint32_t)((ripc__host_key(ctx, from) + ripc__device_index(ctx, device)) %
-		GUESSING_MAX);
+		TOKEN_LIMITS);
 }
 
-bool ripc__guess_take(struct ripc_context *ctx, const struct device *device,
+bool ripc__token_limit_take(struct ripc_context *ctx, const struct device *device,
 		const struct ripc__addr *from)
 {
-	struct guessing *guessing = &ctx->partners.guessing[place_of(ctx, device, from)];
+	struct token_limit *limit = &ctx->partners.token_limits[place_of(ctx, device, from)];
 
-	if (guessing->until_us < ctx->now_us)
-		guessing->until_us = ctx->now_us;
-	if (guessing->until_us - ctx->now_us >= BUCKET_US)
+	if (limit->until_us < ctx->now_us)
+		limit->until_us = ctx->now_us;
+	if (limit->until_us - ctx->now_us >= BUCKET_US)
 		return false;
-	guessing->until_us += GUESS_US;
+	limit->until_us += TOKEN_WRONG_US;
 	return true;
 }
 
-bool ripc__guess_is_tried(const struct ripc_context *ctx, const struct device *device,
+bool ripc__token_limit_is_reached(const struct ripc_context *ctx, const struct device *device,
 		const struct ripc__addr *from)
 {
-	const struct guessing *guessing = &ctx->partners.guessing[place_of(ctx, device, from)];
+	const struct token_limit *limit = &ctx->partners.token_limits[place_of(ctx, device, from)];
 
-	return guessing->until_us > ctx->now_us && guessing->until_us - ctx->now_us >= BUCKET_US;
+	return limit->until_us > ctx->now_us && limit->until_us - ctx->now_us >= BUCKET_US;
 }
 
 /* ---- token ------------------------------------------------------------------------------- */

@@ -19,22 +19,22 @@
 #include "util/slots.h"
 #include "util/timers.h"
 
-#define GUESSING_MAX 256u  /* buckets; addresses share them by a keyed hash */
-#define GUESSES_MOST 1000u /* the guesses that a bucket holds, and gains in a second */
+#define TOKEN_LIMITS 256u  /* buckets; addresses share them by a keyed hash */
+#define TOKENS_WRONG_MOST 1000u /* the guesses that a bucket holds, and gains in a second */
 
 struct ripc_context;
 struct device;
 struct ripc__addr;
 
-struct guessing {
+struct token_limit {
 	uint64_t until_us; /* each guess moves this on by 1 ms, at least from now */
 };
 
 /* A wrong token came from this address. False: there were too many. */
-bool ripc__guess_take(struct ripc_context *ctx, const struct device *device,
+bool ripc__token_limit_take(struct ripc_context *ctx, const struct device *device,
 		const struct ripc__addr *from);
 /* Is the bucket of this address empty? */
-bool ripc__guess_is_tried(const struct ripc_context *ctx, const struct device *device,
+bool ripc__token_limit_is_reached(const struct ripc_context *ctx, const struct device *device,
 		const struct ripc__addr *from);
 
 /* The partners of a context. */
@@ -49,7 +49,8 @@ struct partners {
 	struct bucket strangers;   /* limits packets to strangers (packet.c) */
 	struct bucket words;       /* limits log lines about missing or wrong keys */
 	struct bucket rechecks;    /* limits queries that claims cause (claim.c) */
-	struct guessing guessing[GUESSING_MAX]; /* by the address that wrong tokens come from */
+	struct token_limit
+		token_limits[TOKEN_LIMITS]; /* by the address that wrong tokens come from */
 	struct death death;
 	struct hints hints;
 	struct {

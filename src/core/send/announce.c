@@ -160,7 +160,7 @@ void ripc__announce(struct outgoing *outgoing, struct announcements *batch)
 		 * asked for.
 		 */
 		if (inline_bytes < outgoing->total ||
-				(outgoing->is_guess && !partner->peer->srtt_us))
+				(outgoing->by_time && !partner->peer->srtt_us))
 			inline_bytes = 0;
 		ctx->stats.announcements_repeated++;
 		RIPC__PROBE(retransmit, partner->service->id, partner->id, outgoing->number,

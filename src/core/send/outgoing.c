@@ -863,12 +863,12 @@ static void outgoing_fire(void *owner, struct ripc__timer *timer)
 			writing_wait(outgoing);
 		return;
 	}
-	outgoing->is_guess = true;
+	outgoing->by_time = true;
 	if (outgoing->state == OUT_CANCELLING)
 		ripc__cancel_send(outgoing);
 	else
 		ripc__announce(outgoing, NULL);
-	outgoing->is_guess = false;
+	outgoing->by_time = false;
 	outgoing->wait_us = ripc__back_off(ctx, outgoing->wait_us);
 	timer_set(outgoing);
 }

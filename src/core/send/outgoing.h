@@ -68,7 +68,7 @@ struct outgoing {
 	uint8_t state, outcome, cut; /* cut: enum order_cut */
 	bool waiter;            /* a call waits for this message */
 	bool reported;          /* the COMPLETION or NOTICE is queued or with the application */
-	bool is_guess;          /* bytes are repeated by time, not because the partner asks */
+	bool by_time;          /* bytes are repeated by time, not because the partner asks */
 	bool announced, busy, no_room, gap, held; /* held: given, the receiver has it mapped */
 	bool summed;
 	bool direct;	 /* for this very partner, even if another owns its ID; */
