@@ -100,7 +100,7 @@ static void check_time(const struct session *session, uint64_t began_us, int tim
 	CLAIM(session->now_us - began_us <= (uint64_t)timeout_ms * 1000 + LATE_US);
 }
 
-/* ---- sending ------------------------------------------------------------------------------- */
+/* ---- sending ----------------------------------------------------------------------------- */
 
 static void send_short(struct session *session)
 {
@@ -220,7 +220,7 @@ static void ask_short(struct session *session)
 	}
 }
 
-/* ---- receiving ----------------------------------------------------------------------------- */
+/* ---- receiving --------------------------------------------------------------------------- */
 
 static void completion(struct session *session, const struct ripc_msg *msg)
 {
@@ -343,7 +343,7 @@ static void receive_all(struct session *session)
 	}
 }
 
-/* ---- services and buffers ------------------------------------------------------------------ */
+/* ---- services and buffers ---------------------------------------------------------------- */
 
 static void post(struct session *session)
 {
@@ -503,7 +503,7 @@ static void pass(struct session *session)
 	session_pass(session, (uint64_t)(how >> 4) << (how & 15));
 }
 
-/* ---- all of it ----------------------------------------------------------------------------- */
+/* ---- all of it --------------------------------------------------------------------------- */
 
 static void step(struct session *session)
 {
@@ -575,7 +575,7 @@ static void check_empty(const struct session *session)
 	CLAIM(stats.partners == 0 && stats.services == 0);
 	CLAIM(stats.granted_bytes == 0);
 	for (uint32_t i = 0; i < SHARES; i++)
-		CLAIM(session->ctx->peers.held[i] == 0);
+		CLAIM(session->ctx->peers.quota[i] == 0);
 	CLAIM(session->ctx->loop.n_busy == 0 && session->ctx->loop.n_timers ==
 		DEATH_TIMERS + HINT_TIMERS + FOLLOW_TIMERS);
 	CLAIM(stats.pool_used_bytes == 0);

@@ -154,7 +154,7 @@ int ripc_buf_unregister(struct ripc_context *ctx, void *buf)
 	return error ? error : ripc__pool_unregister(pool, buf);
 }
 
-/* ---- holders: the ledger of send/outgoing.c, summed up by receiver -------------------------- */
+/* ---- holders: the ledger of send/outgoing.c, summed up by receiver ----------------------- */
 
 static int by_service(const void *a, const void *b)
 {
@@ -172,25 +172,25 @@ static int by_bytes(const void *a, const void *b)
 	return (x->bytes < y->bytes) - (x->bytes > y->bytes);
 }
 
-static size_t count_held(struct ripc_context *ctx)
+static size_t count_mapped(struct ripc_context *ctx)
 {
 	size_t n = 0;
 
 	list_for_each(node, &ctx->sends.ended)
-		n += list_entry(node, struct outgoing, node)->held;
+		n += list_entry(node, struct outgoing, node)->mapped;
 	return n;
 }
 
 /* Lists the holders, with one entry per message. */
 static int collect(struct ripc_context *ctx, struct ripc_holder **holders, size_t *n_out)
 {
-	size_t n = count_held(ctx), at = 0;
+	size_t n = count_mapped(ctx), at = 0;
 	struct ripc_holder *all = malloc((n + 1) * sizeof(*all));
 
 	if (!all)
 		return -ENOMEM;
 	list_for_each_entry(outgoing, &ctx->sends.ended, const struct outgoing, node) {
-		if (outgoing->held)
+		if (outgoing->mapped)
 			all[at++] = (struct ripc_holder){outgoing->to, outgoing->to_incarnation,
 				outgoing->total, 1};
 	}

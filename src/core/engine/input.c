@@ -208,8 +208,8 @@ static void input_retry(struct ripc_context *ctx, struct partner *partner,
 	ripc__outgoing_again(partner, forgotten, repeat);
 	if (!repeat)
 		return;
-	ripc__held_send(partner);
-	if (!partner->held && !ripc__has_outgoing(partner))
+	ripc__pending_send(partner);
+	if (!partner->pending && !ripc__has_outgoing(partner))
 		ripc__partner_greet(partner);
 }
 

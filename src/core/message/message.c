@@ -330,7 +330,7 @@ bool ripc__queue_has_room(const struct partner *partner)
 
 /* Inline, like all functions on the path of a short: a call would cost as much as the work. */
 extern inline void ripc__service_deliver(struct partner *partner, struct message *message,
-		const struct holding *large, uint64_t small_bytes)
+		const struct quota *large, uint64_t small_bytes)
 {
 	if (message->spare && small_bytes < SPARE_BYTES)
 		small_bytes = SPARE_BYTES;
@@ -342,7 +342,7 @@ extern inline void ripc__service_deliver(struct partner *partner, struct message
 		message->public.sender = RIPC_SENDER_PROVEN;
 	message->partner = partner;
 	message->share = large ? SHARE_LARGE : SHARE_SMALL;
-	message->held = large ? *large : ripc__share_hold(partner, SHARE_SMALL, small_bytes);
+	message->quota = large ? *large : ripc__quota_take(partner, SHARE_SMALL, small_bytes);
 	partner->queued++;
 	ripc__service_enqueue(partner->service, message);
 }
@@ -356,7 +356,7 @@ struct message *ripc__queue_pop(struct ripc_service *service)
 	service->queued--;
 	if (partner) {
 		partner->queued--;
-		ripc__share_release(partner, message->share, message->held);
+		ripc__quota_give(partner, message->share, message->quota);
 		message->partner = NULL;
 	} else if (service->ctx->sends.n_gaps && message->home == MESSAGE_OUTGOING) {
 		ripc__order_handed(message);
@@ -388,7 +388,7 @@ void ripc__unread_release(struct partner *partner)
 
 	for (struct list *at = partner->service->queue.next; (message = unread(partner, at));
 			at = message->node.next)
-		ripc__share_release(partner, message->share, message->held);
+		ripc__quota_give(partner, message->share, message->quota);
 }
 
 void ripc__unread_hold(struct partner *partner)
@@ -397,7 +397,7 @@ void ripc__unread_hold(struct partner *partner)
 
 	for (struct list *at = partner->service->queue.next; (message = unread(partner, at));
 			at = message->node.next)
-		message->held = ripc__share_hold(partner, message->share, message->held.all);
+		message->quota = ripc__quota_take(partner, message->share, message->quota.all);
 }
 
 /* ---- ends -------------------------------------------------------------------------------- */

@@ -26,7 +26,7 @@ struct message {
 	struct list node;
 	struct ripc_context *ctx;
 	struct partner *partner; /* while queued: its sender; NULL: the message is ours */
-	struct holding held;     /* memory that this message counts against that partner, */
+	struct quota quota;     /* memory that this message counts against that partner, */
 	enum share share;        /* and of which share */
 	enum { MESSAGE_POOL, MESSAGE_OUTGOING, MESSAGE_CALL, MESSAGE_WATCH, MESSAGE_GROUP,
 		MESSAGE_BUILTIN } home;

@@ -27,7 +27,7 @@ bool ripc__queue_has_room(const struct partner *partner);
  * SHARE_LARGE since the announcement. If large is NULL, it holds small_bytes of SHARE_SMALL.
  */
 void ripc__service_deliver(struct partner *partner, struct message *message,
-		const struct holding *large, uint64_t small_bytes);
+		const struct quota *large, uint64_t small_bytes);
 /* Makes an eventfd that is readable while the queue has something to take; -EMFILE and others. */
 int ripc__service_fd_open(struct ripc_service *service);
 void ripc__service_fd_close(struct ripc_service *service);

@@ -210,7 +210,7 @@ static void ask_again(struct partner *partner)
 
 static bool is_wanted(const struct partner *partner)
 {
-	return partner->current && (partner->held || ripc__has_outgoing(partner));
+	return partner->current && (partner->pending || ripc__has_outgoing(partner));
 }
 
 static void proving_fire(void *owner, struct ripc__timer *timer)
@@ -271,7 +271,7 @@ void ripc__claim_judge(struct partner *partner, const struct ripc__answer *answe
 	confirm(partner);
 	partner->proof = answer->proof;
 	ripc__route_answered(partner, answer);
-	ripc__held_send(partner);
+	ripc__pending_send(partner);
 }
 
 void ripc__claim_echoed(struct partner *partner, uint64_t nonce)

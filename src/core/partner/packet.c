@@ -60,8 +60,8 @@ void ripc__partner_header(struct partner *partner, struct wire_packet *packet, u
 		packet->hello = (struct wire_hello){.token = partner->token_in,
 			.service = service->id, .context = ctx->incarnation,
 			.to_service = partner->id, .proof = partner->proof,
-			.unasked = ctx->peers.held_max[SHARE_CREDIT] / 8 < UNASKED_BYTES ?
-				(uint32_t)(ctx->peers.held_max[SHARE_CREDIT] / 8) : UNASKED_BYTES};
+			.unasked = ctx->peers.quota_max[SHARE_CREDIT] / 8 < UNASKED_BYTES ?
+				(uint32_t)(ctx->peers.quota_max[SHARE_CREDIT] / 8) : UNASKED_BYTES};
 	}
 	if (partner->ack_number && type != WIRE_DATA && type != WIRE_ANSWER) {
 		h->flags |= WIRE_F_ACK;

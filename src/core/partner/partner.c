@@ -424,7 +424,7 @@ void ripc__partner_ready(struct partner *partner, bool forgot)
 {
 	if (forgot)
 		ripc__outgoing_again(partner, true, ripc__partner_may_repeat(partner));
-	ripc__held_send(partner);
+	ripc__pending_send(partner);
 	ripc__outgoing_advance(partner);
 	ripc__watch_ready(partner);
 }
@@ -479,7 +479,7 @@ void ripc__partner_revive(struct partner *partner)
 /* The partner has understood nothing of what we sent: no message was delivered, for certain. */
 void ripc__partner_aborted(struct partner *partner)
 {
-	if (!ripc__has_outgoing(partner) && !partner->held)
+	if (!ripc__has_outgoing(partner) && !partner->pending)
 		return; /* nothing is reported twice */
 	ripc__log(partner->service->ctx, RIPC_LOG_WARN, "service %016llx speaks another version of "
 		"the protocol: sends to it fail", (unsigned long long)partner->id);
@@ -536,7 +536,7 @@ void ripc__partner_refused(struct partner *partner, bool is_hello)
 	if (ripc__refused_waits(partner))
 		return;
 	partner->refuses = true;
-	if (!ripc__has_outgoing(partner) && !partner->held)
+	if (!ripc__has_outgoing(partner) && !partner->pending)
 		return;
 	say_refused(partner);
 	ripc__sends_fail(partner, -EACCES);
@@ -551,7 +551,7 @@ size_t ripc__partners_bytes(struct ripc_context *ctx)
 	list_for_each(node, &ctx->services.all)
 		bytes += ripc__map_bytes(&list_entry(node, struct ripc_service, node)->partners);
 	for_each_partner(partner, ctx) {
-		bytes += sizeof(*partner) + ripc__held_bytes(partner) +
+		bytes += sizeof(*partner) + ripc__pending_bytes(partner) +
 			(partner->replies ? sizeof(*partner->replies) : 0);
 		for_each_row(longs, partner)
 			bytes += longs->reasons ? LONGS_MAX : 0;
@@ -582,14 +582,14 @@ void ripc__shares_set(struct ripc_context *ctx)
 	struct ripc__pool_stats pool;
 
 	ripc__pool_stats(ctx->pool, &pool);
-	ctx->peers.held_max[SHARE_SMALL] = pool.limit / 8 < SMALL_MAX ? pool.limit / 8 : SMALL_MAX;
-	ctx->peers.held_max[SHARE_LARGE] = (pool.limit - pool.limit / 8) >> 10;
-	if (ctx->peers.held_max[SHARE_LARGE] > LARGE_MAX)
-		ctx->peers.held_max[SHARE_LARGE] = LARGE_MAX;
-	ctx->peers.held_max[SHARE_REPLIES] = ctx->peers.held_max[SHARE_LARGE];
-	ctx->peers.held_max[SHARE_UNFINISHED] = UNFINISHED_MAX;
-	ctx->peers.held_max[SHARE_GRANTED] = GRANTED_MAX;
-	ctx->peers.held_max[SHARE_STREAMS] = STREAMS_MAX;
+	ctx->peers.quota_max[SHARE_SMALL] = pool.limit / 8 < SMALL_MAX ? pool.limit / 8 : SMALL_MAX;
+	ctx->peers.quota_max[SHARE_LARGE] = (pool.limit - pool.limit / 8) >> 10;
+	if (ctx->peers.quota_max[SHARE_LARGE] > LARGE_MAX)
+		ctx->peers.quota_max[SHARE_LARGE] = LARGE_MAX;
+	ctx->peers.quota_max[SHARE_REPLIES] = ctx->peers.quota_max[SHARE_LARGE];
+	ctx->peers.quota_max[SHARE_UNFINISHED] = UNFINISHED_MAX;
+	ctx->peers.quota_max[SHARE_GRANTED] = GRANTED_MAX;
+	ctx->peers.quota_max[SHARE_STREAMS] = STREAMS_MAX;
 }
 
 /* ---- crowd ------------------------------------------------------------------------------- */
@@ -608,7 +608,7 @@ void ripc__shares_set(struct ripc_context *ctx)
 /* Does nothing wait for the partner, or on it? */
 static bool is_idle(const struct partner *partner)
 {
-	return partner->peer && !ripc__has_outgoing(partner) && !partner->held &&
+	return partner->peer && !ripc__has_outgoing(partner) && !partner->pending &&
 		list_empty(&partner->incoming) && !partner->ack_number && !partner->queued &&
 		!partner->n_asked;
 }
@@ -803,7 +803,7 @@ static void received_forget(struct partner *partner)
 		ripc__incoming_forget(list_entry(partner->incoming.next, struct incoming, node));
 	ripc__offers_forget(partner);
 	ripc__permits_leave(partner);
-	ripc__held_drop(partner, true);
+	ripc__pending_drop(partner, true);
 }
 
 /* The partner has been gone since gone_us. */

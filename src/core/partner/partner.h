@@ -13,7 +13,7 @@
 #include "core/wire/wire.h"
 #include "util/list.h"
 
-struct held;
+struct pending;
 struct proving;
 
 #define LONGS_MAX          64u    /* long messages of a row in progress from one to another */
@@ -88,7 +88,7 @@ struct partner {
 	uint64_t ordered_top;     /* see send/order.h */
 	uint64_t in_passed;       /* the last ordered long that was delivered (receive/order.c) */
 	struct list incoming;     /* longs, in order of arrival */
-	struct held *held;        /* shorts not certainly sent; usually NULL */
+	struct pending *pending;        /* shorts not certainly sent; usually NULL */
 	struct proving *proving;     /* the test of its claim (claim.c); NULL: none */
 	struct partner *same;     /* the next current one of this ID; NULL: none, or no index */
 	uint64_t ack_number;      /* 0: none pending */
@@ -251,9 +251,9 @@ static inline uint64_t ripc__share_left(const struct partner *partner, enum shar
 {
 	const struct ripc_context *ctx = partner->service->ctx;
 	const struct peer *peer = partner->peer;
-	uint64_t held = ctx->peers.held[share] + peer->host->held[share] + peer->held[share];
+	uint64_t taken = ctx->peers.quota[share] + peer->host->quota[share] + peer->quota[share];
 
-	return held < ctx->peers.held_max[share] ? ctx->peers.held_max[share] - held : 0;
+	return taken < ctx->peers.quota_max[share] ? ctx->peers.quota_max[share] - taken : 0;
 }
 
 /* The partner takes amount of the share, or gives it back (amount < 0). No limit is checked. */
@@ -261,35 +261,36 @@ static inline void ripc__share_take(struct partner *partner, enum share share, i
 {
 	struct peer *peer = partner->peer;
 
-	partner->service->ctx->peers.held[share] += (uint64_t)amount;
-	peer->host->held[share] += (uint64_t)amount;
-	peer->held[share] += (uint32_t)amount;
+	partner->service->ctx->peers.quota[share] += (uint64_t)amount;
+	peer->host->quota[share] += (uint64_t)amount;
+	peer->quota[share] += (uint32_t)amount;
 }
 
 /* A message of the partner takes amount of the share, and later returns the result of this. */
-static inline struct holding ripc__share_hold(struct partner *partner, enum share share,
+static inline struct quota ripc__quota_take(struct partner *partner, enum share share,
 		uint64_t amount)
 {
 	const struct ripc_context *ctx = partner->service->ctx;
-	uint64_t taken = ctx->peers.held[share] + partner->peer->host->held[share] + amount;
-	uint64_t left = taken < ctx->peers.held_max[share] ? ctx->peers.held_max[share] - taken : 0;
-	struct holding held = {(uint32_t)amount, (uint32_t)amount};
+	uint64_t taken = ctx->peers.quota[share] + partner->peer->host->quota[share] + amount;
+	uint64_t left =
+		taken < ctx->peers.quota_max[share] ? ctx->peers.quota_max[share] - taken : 0;
+	struct quota quota = {(uint32_t)amount, (uint32_t)amount};
 
-	if ((share == SHARE_LARGE || share == SHARE_REPLIES) && held.own > left / 2)
-		held.own = (uint32_t)(left / 2);
-	ripc__share_take(partner, share, held.own);
-	partner->service->ctx->peers.held[share] += held.all - held.own;
-	return held;
+	if ((share == SHARE_LARGE || share == SHARE_REPLIES) && quota.own > left / 2)
+		quota.own = (uint32_t)(left / 2);
+	ripc__share_take(partner, share, quota.own);
+	partner->service->ctx->peers.quota[share] += quota.all - quota.own;
+	return quota;
 }
 
-static inline void ripc__share_release(struct partner *partner, enum share share,
-		struct holding held)
+static inline void ripc__quota_give(struct partner *partner, enum share share,
+		struct quota quota)
 {
 	struct peer *peer = partner->peer;
 
-	partner->service->ctx->peers.held[share] -= held.all;
-	peer->host->held[share] -= held.own;
-	peer->held[share] -= held.own;
+	partner->service->ctx->peers.quota[share] -= quota.all;
+	peer->host->quota[share] -= quota.own;
+	peer->quota[share] -= quota.own;
 }
 
 /* ---- token ------------------------------------------------------------------------------- */

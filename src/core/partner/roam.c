@@ -471,7 +471,7 @@ static void go_on(struct partner *partner)
 {
 	if (partner->peer->opening)
 		return;
-	ripc__held_send(partner);
+	ripc__pending_send(partner);
 	ripc__outgoing_hasten(partner);
 	ripc__outgoing_advance(partner);
 }

@@ -153,7 +153,7 @@ static int devices_open_all(struct ripc_context *ctx)
  */
 static void credit_set(struct ripc_context *ctx)
 {
-	ctx->peers.held_max[SHARE_CREDIT] = 1u << 30; /* nothing bounds it: more is never used */
+	ctx->peers.quota_max[SHARE_CREDIT] = 1u << 30; /* nothing bounds it: more is never used */
 	for (uint32_t i = 0; i < ctx->peers.n_devices; i++) {
 		const struct ripc__attr *attr = &ctx->peers.devices[i].attr;
 		uint64_t payload = 1400;
@@ -162,8 +162,8 @@ static void credit_set(struct ripc_context *ctx)
 		if (attr->receive_buffer == 0)
 			continue;
 		credit = credit * payload / (payload + attr->datagram_overhead);
-		if (credit < ctx->peers.held_max[SHARE_CREDIT])
-			ctx->peers.held_max[SHARE_CREDIT] = credit;
+		if (credit < ctx->peers.quota_max[SHARE_CREDIT])
+			ctx->peers.quota_max[SHARE_CREDIT] = credit;
 	}
 }
 

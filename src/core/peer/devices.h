@@ -33,7 +33,7 @@ enum share {
 };
 
 /* all: what a message takes of a share; own: how much of it counts for its host and peer. */
-struct holding {
+struct quota {
 	uint32_t all, own;
 };
 
@@ -64,7 +64,7 @@ struct peers {
 	uint64_t retry_us;         /* when to try devices that failed again */
 	bool any_broken;           /* a peer is broken (partner/roam.h) */
 	struct ripc__map all, hosts;
-	uint64_t held[SHARES], held_max[SHARES]; /* taken by all senders; the whole */
+	uint64_t quota[SHARES], quota_max[SHARES]; /* taken by all senders; the whole */
 	struct ping *pings;
 };
 

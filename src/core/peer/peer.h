@@ -24,7 +24,7 @@ struct ripc__answer;
 struct host {
 	uint64_t key;        /* in ctx->peers.hosts */
 	uint32_t partners;   /* references */
-	uint64_t held[SHARES]; /* by its peers together */
+	uint64_t quota[SHARES]; /* by its peers together */
 };
 
 /* The bytes of long messages that arrive from a peer over the network (window.c). */
@@ -47,7 +47,7 @@ struct peer {
 	struct host *host;   /* where the peer was met */
 	uint64_t key;        /* in ctx->peers.all: made of its context and host */
 	uint64_t context;    /* its incarnation */
-	uint32_t held[SHARES];
+	uint32_t quota[SHARES];
 	uint32_t partners;   /* references */
 	uint8_t device;      /* index into ctx->peers.devices */
 	uint8_t proofs : 4;  /* proofs, since cuts was 0, that a lossy path reorders */

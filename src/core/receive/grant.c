@@ -130,7 +130,7 @@ void ripc__grant_arrived(struct incoming *incoming, uint32_t bytes)
 static uint64_t credit_left(const struct incoming *incoming)
 {
 	const struct ripc_context *ctx = context_of(incoming);
-	uint64_t all = ctx->peers.held[SHARE_CREDIT], most = ctx->peers.held_max[SHARE_CREDIT];
+	uint64_t all = ctx->peers.quota[SHARE_CREDIT], most = ctx->peers.quota_max[SHARE_CREDIT];
 
 	if (incoming->datagram_bytes == 0 || incoming->silences)
 		return ripc__share_left(incoming->partner, SHARE_CREDIT);
@@ -185,7 +185,7 @@ bool ripc__grant(struct incoming *incoming)
 /* Is its peer below the limit of a peer, and below that of one peer beside all others? */
 static bool is_eligible(const struct incoming *incoming)
 {
-	return incoming->partner->peer->held[SHARE_GRANTED] < GRANTED_OF_PEER &&
+	return incoming->partner->peer->quota[SHARE_GRANTED] < GRANTED_OF_PEER &&
 		ripc__share_left(incoming->partner, SHARE_GRANTED) > 0;
 }
 

@@ -46,7 +46,7 @@ static void incoming_free(struct incoming *incoming)
 	ripc__grant_end(incoming);
 	ripc__timer_dismiss(ctx, &incoming->timer);
 	list_remove(&incoming->node);
-	ripc__share_release(incoming->partner, incoming->share, incoming->held);
+	ripc__quota_give(incoming->partner, incoming->share, incoming->quota);
 	if (incoming->share != SHARE_REPLIES)
 		ripc__share_take(incoming->partner, SHARE_UNFINISHED, -1);
 	incoming->partner->service->n_incoming--;
@@ -139,7 +139,7 @@ static struct incoming *incoming_alloc(struct partner *partner,
 	incoming->previous = wire_previous(packet);
 	partner->ordering |= incoming->previous != 0;
 	incoming->share = wire_is_answer(packet) ? SHARE_REPLIES : SHARE_LARGE;
-	incoming->held = ripc__share_hold(partner, incoming->share, message ?
+	incoming->quota = ripc__quota_take(partner, incoming->share, message ?
 		(ripc__whole_bytes(packet) + 1023) >> 10 :
 		ripc__places_kib(&incoming->message->public));
 	if (incoming->share != SHARE_REPLIES)
@@ -213,7 +213,7 @@ bool ripc__is_permitted(struct partner *partner, const struct wire_packet *packe
  * holds.
  */
 static void deliver(struct partner *partner, const struct wire_packet *announce,
-		struct message *message, uint64_t total, const struct holding *large)
+		struct message *message, uint64_t total, const struct quota *large)
 {
 	struct ripc_stats *stats = &partner->service->ctx->stats;
 
@@ -229,7 +229,7 @@ static void deliver(struct partner *partner, const struct wire_packet *announce,
 	RIPC__PROBE(receive, RIPC__PROBE_LONG, partner->service->id, partner->id, total);
 	if (message->public.kind == RIPC_REPLY) {
 		if (large)
-			ripc__share_release(partner, SHARE_REPLIES, *large);
+			ripc__quota_give(partner, SHARE_REPLIES, *large);
 		ripc__answer_came(partner, message);
 		return;
 	}
@@ -303,8 +303,8 @@ static void incoming_finish(struct incoming *incoming)
 		ripc__places_settle(message);
 	if (incoming->ordered)
 		ripc__order_passed(partner, number);
-	deliver(partner, NULL, message, total, &incoming->held);
-	incoming->held = (struct holding){0}; /* the message has it */
+	deliver(partner, NULL, message, total, &incoming->quota);
+	incoming->quota = (struct quota){0}; /* the message has it */
 	incoming_free(incoming);
 	delivered(partner, number, total);
 }
@@ -360,7 +360,7 @@ static int admit(struct partner *partner, const struct wire_packet *packet)
 		return -ESHUTDOWN;
 	if (wire_group(packet) && !ripc__may_publish(partner, wire_group(packet)))
 		return -ENOENT;
-	if (packet->announce.total > (most ? most : ctx->peers.held_max[SHARE_LARGE] << 10) ||
+	if (packet->announce.total > (most ? most : ctx->peers.quota_max[SHARE_LARGE] << 10) ||
 			packet->announce.total >> 10 > LARGE_MAX ||
 			packet->announce.total > SIZE_MAX / 2) /* a size_t may have 32 bits */
 		return -EMSGSIZE;
@@ -377,7 +377,7 @@ static bool is_whole(const struct partner *partner, const struct wire_packet *pa
 static bool is_too_large(const struct partner *partner, const struct wire_packet *packet,
 		enum share share)
 {
-	return partner->peer->host->held[share] &&
+	return partner->peer->host->quota[share] &&
 		ripc__share_left(partner, share) < packet->announce.total >> 10;
 }
 

@@ -35,7 +35,7 @@ struct incoming {
 	struct lent *lent;         /* return buffers in use; NULL: none */
 	struct reading *reading;   /* NULL: the message is not read but pulled */
 	uint64_t number, total, previous; /* previous: delivered before this one; 0: none */
-	struct holding held;       /* pool memory of the message's places, */
+	struct quota quota;       /* pool memory of the message's places, */
 	enum share share;          /* and of which share */
 	uint64_t have;             /* bytes [0, have) are here */
 	uint64_t ready;            /* bytes [0, ready) have pages where they land */

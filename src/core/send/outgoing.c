@@ -169,7 +169,7 @@ static void report(struct outgoing *outgoing)
 	struct ripc_msg *public = &outgoing->message.public;
 	bool nowait = outgoing->flags & RIPC_NOWAIT;
 
-	if (is_ours(outgoing) && !outgoing->held)
+	if (is_ours(outgoing) && !outgoing->mapped)
 		drop_given(outgoing);
 	if (outgoing->asked_by)
 		ripc__question_ended(outgoing);
@@ -241,7 +241,7 @@ static void outgoing_unlink(struct outgoing *outgoing)
 /* No partner holds the given items any more. */
 static void come_home(struct outgoing *outgoing)
 {
-	outgoing->held = false;
+	outgoing->mapped = false;
 	context_of(outgoing)->stats.given_held_bytes -= outgoing->total;
 	drop_given(outgoing);
 	ripc__outgoing_put(outgoing);
@@ -258,7 +258,7 @@ void ripc__ended_let_go(struct ripc_context *ctx)
 /* A given message whose items the receiver holds need not be waited for. */
 static void hold(struct outgoing *outgoing)
 {
-	outgoing->held = true;
+	outgoing->mapped = true;
 	context_of(outgoing)->stats.given_held_bytes += outgoing->total;
 	conclude(outgoing);
 	report(outgoing);
@@ -274,7 +274,7 @@ static void fenced(struct outgoing *outgoing)
 		hold(outgoing);
 	if (outgoing->state < OUT_FENCING || !is_free)
 		return;
-	if (outgoing->held) {
+	if (outgoing->mapped) {
 		come_home(outgoing);
 		return;
 	}
@@ -330,7 +330,7 @@ void ripc__outgoing_orphan(struct ripc_service *service)
 		if (outgoing->service != service || list_empty(&outgoing->fencing))
 			continue;
 		outgoing->service = NULL;
-		service->ctx->sends.n_orphans += !outgoing->held;
+		service->ctx->sends.n_orphans += !outgoing->mapped;
 	}
 }
 
@@ -483,24 +483,24 @@ void ripc__outgoing_lost(struct partner *partner, int status, uint64_t gone_us)
  * Shorts that wait for the owner of the ID are not for a partner that has only claimed it. Those
  * for that partner itself wait on.
  */
-static void held_move(struct partner *partner)
+static void pending_move(struct partner *partner)
 {
 	struct partner *next;
 
-	if (!ripc__held_by_id(partner))
+	if (!ripc__pending_by_id(partner))
 		return;
-	if (ripc__partner_for_send(partner->service, partner->id, &next) == 0 && !next->held) {
-		next->held = partner->held;
-		partner->held = NULL;
-		ripc__held_send(next);
+	if (ripc__partner_for_send(partner->service, partner->id, &next) == 0 && !next->pending) {
+		next->pending = partner->pending;
+		partner->pending = NULL;
+		ripc__pending_send(next);
 	}
-	ripc__held_drop(partner, true);
+	ripc__pending_drop(partner, true);
 }
 
 void ripc__sends_pass_by(struct partner *partner)
 {
-	if (partner->held && !partner->resolved)
-		held_move(partner);
+	if (partner->pending && !partner->resolved)
+		pending_move(partner);
 	outgoing_move(partner);
 	if (partner->resolved)
 		return;
@@ -526,10 +526,10 @@ static void move_to(struct outgoing *outgoing, struct partner *to)
 
 void ripc__sends_merge(struct partner *from, struct partner *to)
 {
-	to->held = to->held ? to->held : from->held;
-	if (to->held != from->held)
-		ripc__held_drop(from, true);
-	from->held = NULL;
+	to->pending = to->pending ? to->pending : from->pending;
+	if (to->pending != from->pending)
+		ripc__pending_drop(from, true);
+	from->pending = NULL;
 	outgoing_unblock(from);
 	for_each_row(longs, from) {
 		list_for_each_safe(node, &longs->outgoing)
@@ -539,7 +539,7 @@ void ripc__sends_merge(struct partner *from, struct partner *to)
 
 void ripc__sends_fail(struct partner *partner, int status)
 {
-	ripc__held_drop(partner, true);
+	ripc__pending_drop(partner, true);
 	for_each_row(longs, partner) {
 		while (!list_empty(&longs->outgoing))
 			outgoing_end(list_entry(longs->outgoing.next, struct outgoing, node),

@@ -69,7 +69,8 @@ struct outgoing {
 	bool waiter;            /* a call waits for this message */
 	bool reported;          /* the COMPLETION or NOTICE is queued or with the application */
 	bool by_time;          /* bytes are repeated by time, not because the partner asks */
-	bool announced, busy, no_room, gap, held; /* held: given, the receiver has it mapped */
+	bool announced, busy, no_room, gap;
+	bool mapped;            /* given, and the receiver has it mapped */
 	bool summed;
 	bool direct;	 /* for this very partner, even if another owns its ID; */
 	bool by_handle;  /* chosen by its handle: the ID does not matter */

@@ -25,9 +25,9 @@
 #include "util/list.h"
 #include "util/probe.h"
 
-struct held_short {
+struct pending_short {
 	uint64_t number; /* 0: not sent yet */
-	uint64_t held_us; /* since when */
+	uint64_t since_us; /* since when */
 	uint64_t to_incarnation, lends, replies;
 	struct wire_call call; /* WIRE_CALL_GROUP: lends is the group; or none */
 	uint32_t len, n_items;
@@ -36,9 +36,9 @@ struct held_short {
 	uint8_t bytes[];
 };
 
-struct held {
+struct pending {
 	uint32_t n;
-	struct held_short *shorts[HELD_MAX];
+	struct pending_short *shorts[PENDING_MAX];
 };
 
 /* Bytes before the payload of a short with so many items and extensions of 8 bytes, at least. */
@@ -159,39 +159,39 @@ static inline __attribute__((always_inline)) int send_plain(struct partner *part
 	return error;
 }
 
-typedef bool held_choice(const struct partner *partner, const struct held_short *copy);
+typedef bool pending_choice(const struct partner *partner, const struct pending_short *copy);
 
 /* Drops the chosen messages. */
-static void held_drop_some(struct partner *partner, held_choice *chosen, bool count)
+static void pending_drop_some(struct partner *partner, pending_choice *chosen, bool count)
 {
-	struct held *held = partner->held;
+	struct pending *pending = partner->pending;
 	uint32_t kept = 0;
 
-	for (uint32_t i = 0; held && i < held->n; i++) {
-		struct held_short *copy = held->shorts[i];
+	for (uint32_t i = 0; pending && i < pending->n; i++) {
+		struct pending_short *copy = pending->shorts[i];
 
 		if (!chosen(partner, copy)) {
-			held->shorts[kept++] = copy;
+			pending->shorts[kept++] = copy;
 			continue;
 		}
 		if (!copy->number)
 			partner->service->ctx->stats.drop_send_unresolved += count;
 		free(copy);
 	}
-	if (held)
-		held->n = kept;
+	if (pending)
+		pending->n = kept;
 }
 
-static bool holds_some(const struct partner *partner, held_choice *chosen)
+static bool holds_some(const struct partner *partner, pending_choice *chosen)
 {
-	for (uint32_t i = 0; partner->held && i < partner->held->n; i++) {
-		if (chosen(partner, partner->held->shorts[i]))
+	for (uint32_t i = 0; partner->pending && i < partner->pending->n; i++) {
+		if (chosen(partner, partner->pending->shorts[i]))
 			return true;
 	}
 	return false;
 }
 
-static bool is_held(const struct partner *partner, const struct held_short *copy)
+static bool is_pending(const struct partner *partner, const struct pending_short *copy)
 {
 	(void)partner;
 	return copy != NULL;
@@ -201,24 +201,24 @@ static bool is_held(const struct partner *partner, const struct held_short *copy
  * Is the message too old to repeat? It could arrive twice if the partner has forgotten its
  * number.
  */
-static bool is_old(const struct partner *partner, const struct held_short *copy)
+static bool is_old(const struct partner *partner, const struct pending_short *copy)
 {
-	return partner->service->ctx->now_us - copy->held_us >= HELD_US;
+	return partner->service->ctx->now_us - copy->since_us >= PENDING_US;
 }
 
 /* A partner that has only claimed its ID gets only messages that are meant for it alone. */
-static bool may_have(const struct partner *partner, const struct held_short *copy)
+static bool may_have(const struct partner *partner, const struct pending_short *copy)
 {
 	return partner->resolved || copy->direct;
 }
 
-static bool is_direct(const struct partner *partner, const struct held_short *copy)
+static bool is_direct(const struct partner *partner, const struct pending_short *copy)
 {
 	(void)partner;
 	return copy->direct;
 }
 
-static bool is_by_id(const struct partner *partner, const struct held_short *copy)
+static bool is_by_id(const struct partner *partner, const struct pending_short *copy)
 {
 	return !is_direct(partner, copy);
 }
@@ -226,22 +226,22 @@ static bool is_by_id(const struct partner *partner, const struct held_short *cop
 static int hold(struct partner *partner, const struct ripc_send *request, uint32_t len,
 		uint64_t lends, const struct wire_call *call)
 {
-	struct held_short *copy;
+	struct pending_short *copy;
 	uint8_t *at;
 
-	held_drop_some(partner, is_old, true);
-	if (!partner->held)
-		partner->held = calloc(1, sizeof(*partner->held));
-	if (!partner->held)
+	pending_drop_some(partner, is_old, true);
+	if (!partner->pending)
+		partner->pending = calloc(1, sizeof(*partner->pending));
+	if (!partner->pending)
 		return -ENOMEM;
-	if (partner->held->n == HELD_MAX)
+	if (partner->pending->n == PENDING_MAX)
 		return -EAGAIN;
 	copy = malloc(sizeof(*copy) + len);
 	if (!copy)
 		return -ENOMEM;
 	copy->number = 0;
 	copy->call = *call;
-	copy->held_us = partner->service->ctx->now_us;
+	copy->since_us = partner->service->ctx->now_us;
 	copy->to_incarnation = request->to_incarnation;
 	copy->lends = lends;
 	copy->replies = request->reply_to;
@@ -255,11 +255,11 @@ static int hold(struct partner *partner, const struct ripc_send *request, uint32
 			memcpy(at, request->items[i].iov_base, copy->lens[i]);
 		at += copy->lens[i];
 	}
-	partner->held->shorts[partner->held->n++] = copy;
+	partner->pending->shorts[partner->pending->n++] = copy;
 	return 0;
 }
 
-static int held_transmit(struct partner *partner, struct held_short *copy, bool hello_apart)
+static int pending_transmit(struct partner *partner, struct pending_short *copy, bool hello_apart)
 {
 	struct wire_packet packet = {.n_items = copy->n_items, .payload_len = copy->len,
 		.lends = copy->lends, .replies = copy->replies, .call = copy->call};
@@ -269,7 +269,7 @@ static int held_transmit(struct partner *partner, struct held_short *copy, bool 
 	if (copy->to_incarnation && copy->to_incarnation != partner->incarnation)
 		return -ENOENT;
 	if (!copy->replies && partner->barred)
-		return -EACCES; /* ripc__held_send() has checked whether it may be sent */
+		return -EACCES; /* ripc__pending_send() has checked whether it may be sent */
 	if (copy->call.kind && !ripc__may_reach(partner, copy->lends))
 		return -EACCES;
 	if (!copy->number)
@@ -283,12 +283,12 @@ static int held_transmit(struct partner *partner, struct held_short *copy, bool 
 }
 
 /* The extensions of a short message, of 8 bytes each. */
-static uint32_t n_extensions(const struct held_short *copy)
+static uint32_t n_extensions(const struct pending_short *copy)
 {
 	return (copy->lends != 0) + (copy->replies != 0) + (copy->call.kind != 0);
 }
 
-static bool fits(struct partner *partner, const struct held_short *copy)
+static bool fits(struct partner *partner, const struct pending_short *copy)
 {
 	return header_len(partner, copy->n_items, n_extensions(copy)) + copy->len <=
 		partner_mtu(partner);
@@ -298,15 +298,15 @@ static bool fits(struct partner *partner, const struct held_short *copy)
  * Does the message fit without the hello? A partner that has given its token need not wait for
  * that.
  */
-static bool fits_apart(struct partner *partner, const struct held_short *copy)
+static bool fits_apart(struct partner *partner, const struct pending_short *copy)
 {
 	return partner->state == PARTNER_READY && !partner->known &&
 		header_least(copy->n_items, n_extensions(copy)) + copy->len <= partner_mtu(partner);
 }
 
-void ripc__held_send(struct partner *partner)
+void ripc__pending_send(struct partner *partner)
 {
-	struct held *held = partner->held;
+	struct pending *pending = partner->pending;
 	bool sent = false;
 
 	if (!holds_some(partner, may_have) || !partner->peer || partner->peer->opening)
@@ -314,54 +314,54 @@ void ripc__held_send(struct partner *partner)
 	(void)ripc__may_send_to(partner);
 	if (partner->peer->opening)
 		return;
-	held_drop_some(partner, is_old, true);
-	if (!held->n) {
-		ripc__held_drop(partner, false);
+	pending_drop_some(partner, is_old, true);
+	if (!pending->n) {
+		ripc__pending_drop(partner, false);
 		return;
 	}
-	for (uint32_t i = 0; i < held->n; i++) {
-		struct held_short *copy = held->shorts[i];
+	for (uint32_t i = 0; i < pending->n; i++) {
+		struct pending_short *copy = pending->shorts[i];
 
 		if (!may_have(partner, copy))
 			continue;
 		if (fits(partner, copy)) {
-			sent |= held_transmit(partner, copy, false) == 0;
+			sent |= pending_transmit(partner, copy, false) == 0;
 		} else if (fits_apart(partner, copy)) {
 			ripc__partner_greet(partner);
-			sent |= held_transmit(partner, copy, true) == 0;
+			sent |= pending_transmit(partner, copy, true) == 0;
 		}
 	}
 	if (partner->state == PARTNER_READY) {
 		/* A message that was not transmitted even now does not fit this path. */
-		held_drop_some(partner, may_have, true);
-		if (!held->n)
-			ripc__held_drop(partner, false);
+		pending_drop_some(partner, may_have, true);
+		if (!pending->n)
+			ripc__pending_drop(partner, false);
 	} else if (!sent) {
 		ripc__partner_greet(partner);
 	}
 }
 
-void ripc__held_drop(struct partner *partner, bool count)
+void ripc__pending_drop(struct partner *partner, bool count)
 {
-	held_drop_some(partner, is_held, count);
-	free(partner->held);
-	partner->held = NULL;
+	pending_drop_some(partner, is_pending, count);
+	free(partner->pending);
+	partner->pending = NULL;
 }
 
-bool ripc__held_by_id(struct partner *partner)
+bool ripc__pending_by_id(struct partner *partner)
 {
 	if (!holds_some(partner, is_by_id))
 		return false;
-	held_drop_some(partner, is_direct, true);
+	pending_drop_some(partner, is_direct, true);
 	return true;
 }
 
-size_t ripc__held_bytes(const struct partner *partner)
+size_t ripc__pending_bytes(const struct partner *partner)
 {
-	size_t bytes = partner->held ? sizeof(*partner->held) : 0;
+	size_t bytes = partner->pending ? sizeof(*partner->pending) : 0;
 
-	for (uint32_t i = 0; partner->held && i < partner->held->n; i++)
-		bytes += sizeof(struct held_short) + partner->held->shorts[i]->len;
+	for (uint32_t i = 0; partner->pending && i < partner->pending->n; i++)
+		bytes += sizeof(struct pending_short) + partner->pending->shorts[i]->len;
 	return bytes;
 }
 
@@ -374,15 +374,15 @@ static int send_early(struct partner *partner, const struct ripc_send *request, 
 		uint64_t lends, const struct wire_call *call)
 {
 	int error = hold(partner, request, len, lends, call);
-	struct held_short *copy;
+	struct pending_short *copy;
 
 	if (error || !partner->peer || partner->peer->opening)
 		return error;
-	copy = partner->held->shorts[partner->held->n - 1];
+	copy = partner->pending->shorts[partner->pending->n - 1];
 	if (!may_have(partner, copy))
 		return 0;
 	if (fits(partner, copy))
-		held_transmit(partner, copy, false);
+		pending_transmit(partner, copy, false);
 	else
 		ripc__partner_greet(partner);
 	return 0;

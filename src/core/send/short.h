@@ -14,8 +14,8 @@ struct partner;
 struct ripc_send;
 struct ripc_service;
 
-#define HELD_MAX           16u    /* shorts held for a partner not yet found */
-#define HELD_US            5000000u /* how long they are held; less than PARTNER_IDLE_US */
+#define PENDING_MAX           16u    /* shorts held for a partner not yet found */
+#define PENDING_US            5000000u /* how long they are held; less than PARTNER_IDLE_US */
 
 /* A request, the reply to one, or a message to a group. */
 struct short_call {
@@ -42,10 +42,10 @@ uint32_t ripc__short_max(struct partner *partner);
  * send: the partner was found, or asks to repeat: its held messages are sent. drop: the partner
  * is lost.
  */
-void ripc__held_send(struct partner *partner);
-void ripc__held_drop(struct partner *partner, bool count);
+void ripc__pending_send(struct partner *partner);
+void ripc__pending_drop(struct partner *partner, bool count);
 /* Does the partner hold messages for the owner of its ID? Then it holds no others any more. */
-bool ripc__held_by_id(struct partner *partner);
-size_t ripc__held_bytes(const struct partner *partner);
+bool ripc__pending_by_id(struct partner *partner);
+size_t ripc__pending_bytes(const struct partner *partner);
 
 #endif

@@ -76,8 +76,8 @@ static void path_write(const struct ripc_context *ctx, const struct peer *peer,
 	struct ripc__where where;
 
 	to->context = peer->context;
-	to->held_bytes = peer->held[SHARE_SMALL] +
-		(((uint64_t)peer->held[SHARE_LARGE] + peer->held[SHARE_REPLIES]) << 10);
+	to->held_bytes = peer->quota[SHARE_SMALL] +
+		(((uint64_t)peer->quota[SHARE_LARGE] + peer->quota[SHARE_REPLIES]) << 10);
 	to->rtt_us = peer->srtt_us;
 	to->rtt_deviation_us = peer->rttvar_us;
 	to->rtt_least_us = peer->rtt_min_us;
@@ -171,7 +171,7 @@ void ripc__stats_gather(struct ripc_context *ctx, struct ripc_stats *stats)
 	stats->pool_used_bytes = pool.used -
 		((uint64_t)ctx->messages.n_spares + (ctx->messages.freed != NULL)) * SPARE_BYTES;
 	stats->partner_bytes = ripc__partners_bytes(ctx);
-	stats->granted_bytes = ctx->peers.held[SHARE_CREDIT];
+	stats->granted_bytes = ctx->peers.quota[SHARE_CREDIT];
 	ripc__resolver_stats(ctx->resolver, &resolver);
 	stats->queries_sent = resolver.queries_sent;
 	stats->queries_answered = resolver.queries_answered;

@@ -215,7 +215,7 @@ START_TEST(send_short__nobody_there)
 END_TEST
 
 /* While the partner is being looked for, a few are held; the others meet -EAGAIN. */
-START_TEST(send_short__held_is_bounded)
+START_TEST(send_short__pending_is_bounded)
 {
 	const struct iovec one = item("x", 1);
 	uint32_t held = 0;
@@ -336,7 +336,7 @@ int main(void)
 		send_short__between_services_of_one_context, send_short__too_long,
 		send_short__longest_first, send_short__longest_as_first_answer,
 		send_short__bad_arguments, send_short__nobody_there,
-		send_short__held_is_bounded, send_short__receiver_too_slow,
+		send_short__pending_is_bounded, send_short__receiver_too_slow,
 		sendmsg__short_to_incarnation, sendmsg__short_answer_in_return_buffer, NULL,
 	};
 

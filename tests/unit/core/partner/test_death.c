@@ -171,12 +171,12 @@ START_TEST(death__gives_back_shares)
 		lone_newcomer(&lone, (uint8_t)(10 + i));
 		lone_say(&lone, &packet, &packet.announce.total, NULL);
 	}
-	ck_assert_uint_eq(lone.ctx->peers.held[SHARE_UNFINISHED], 4);
+	ck_assert_uint_eq(lone.ctx->peers.quota[SHARE_UNFINISHED], 4);
 	while (lone.context > context)
 		ripc__death_told(lone.ctx, lone.context--);
 	lone_pass(&lone, SETTLED_US);
 	for (int share = 0; share < SHARES; share++)
-		ck_assert_uint_eq(lone.ctx->peers.held[share], 0);
+		ck_assert_uint_eq(lone.ctx->peers.quota[share], 0);
 	lone_close_all(&lone);
 }
 END_TEST

@@ -231,18 +231,18 @@ START_TEST(read__announced_again_and_refused)
 	lone_introduce(&lone);
 	say_two(&lone, 1, 2 * MIB, 0, NULL);
 	ck_assert(lone_hear(&lone, 0, WIRE_PULL, &pull));
-	ck_assert_uint_eq(lone.ctx->peers.held[SHARE_GRANTED], 1);
+	ck_assert_uint_eq(lone.ctx->peers.quota[SHARE_GRANTED], 1);
 	fake.n_full = 1;
 	fake.refusal = -EACCES;
 	say_keyed(&lone, 1, 2 * MIB, 0);
 	ck_assert_uint_eq(lone_stats(&lone).reads_failed, 1);
 	ck_assert_uint_eq(fake.n_reads, 0);
 	/* The message is in one list, once. */
-	ck_assert_uint_eq(lone.ctx->peers.held[SHARE_GRANTED], 1);
+	ck_assert_uint_eq(lone.ctx->peers.quota[SHARE_GRANTED], 1);
 	ck_assert(list_empty(&lone.ctx->receives.ungranted));
 	ck_assert(lone.ctx->receives.granted.next->next == &lone.ctx->receives.granted);
 	ck_assert_int_eq(ripc_service_close(lone.svc), 0);
-	ck_assert_uint_eq(lone.ctx->peers.held[SHARE_GRANTED], 0);
+	ck_assert_uint_eq(lone.ctx->peers.quota[SHARE_GRANTED], 0);
 	ck_assert(list_empty(&lone.ctx->receives.granted));
 	lone.svc = NULL;
 	lone_close_all(&lone);
