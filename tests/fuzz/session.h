@@ -118,7 +118,7 @@ struct many {
 	uint32_t n_shorts;
 	uint64_t drawn, heard; /* tokens; the number that the device hears */
 	uint64_t question[2];  /* of the resolver, about each group */
-	bool comes_to_many;    /* the next datagrams are multicast */
+	bool comes_by_multicast;    /* the next datagrams are multicast */
 };
 
 /* The state of the device, and of its port. */

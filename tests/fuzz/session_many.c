@@ -159,7 +159,7 @@ static void short_comes(struct session *session, uint8_t which, uint8_t how)
 	packet.h.dst = said->group;
 	packet.h.token = said->token ^ (how >> 1 & (how >> 2 & 1));
 	packet.h.number = said->number;
-	many->comes_to_many = true;
+	many->comes_by_multicast = true;
 	say(session, said->person, &packet, how & 8 ? 1 + how % HOSTS : said->person->host);
 }
 
@@ -250,7 +250,7 @@ void session_many_step(struct session *session)
 		break;
 	}
 	session_work(session);
-	session->many.comes_to_many = false;
+	session->many.comes_by_multicast = false;
 }
 
 /* ---- what must hold ---------------------------------------------------------------------- */

@@ -139,9 +139,11 @@ static int world_poll(void *port, struct ripc__event *events, uint32_t n, bool a
 	CLAIM(n > 0);
 	if (moved || !session->in_len || session->in_is_question)
 		return moved;
-	events[0] = (struct ripc__event){.kind = session->many.comes_to_many ? RIPC_EV_MANY :
-		RIPC_EV_DATAGRAM, .data = session->in,
-		.len = (uint32_t)session->in_len, .from = &session->from};
+	events[0] = (struct ripc__event){
+		.kind = session->many.comes_by_multicast ? RIPC_EV_MULTICAST : RIPC_EV_DATAGRAM,
+		.data = session->in,
+		.len = (uint32_t)session->in_len,
+		.from = &session->from};
 	session->in_len = 0;
 	return 1;
 }
@@ -173,13 +175,13 @@ static const struct ripc__backend *const many_backends[] = {&many_backend, NULL}
 static const struct ripc__backend *const *backends_of(const struct session *session)
 {
 	many_backend = world_backend;
-	many_backend.many.open = session_many_open;
-	many_backend.many.hear = session_many_hear;
-	many_backend.many.ignore = session_many_ignore;
+	many_backend.multicast.open = session_many_open;
+	many_backend.multicast.hear = session_many_hear;
+	many_backend.multicast.ignore = session_many_ignore;
 	return session->has_groups ? many_backends : world_backends;
 }
 
-/* ---- the resolver source ------------------------------------------------------------------- */
+/* ---- the resolver source ----------------------------------------------------------------- */
 
 static void source_close(void *source)
 {
@@ -251,7 +253,7 @@ static const struct ripc__source world_source = {
 };
 static const struct ripc__source *const world_sources[] = {&world_source, NULL};
 
-/* ---- time ---------------------------------------------------------------------------------- */
+/* ---- time -------------------------------------------------------------------------------- */
 
 static uint64_t world_now_us(void *arg)
 {

@@ -220,7 +220,7 @@ static int net_poll(void *at, struct ripc__event *events, uint32_t n, bool all)
 			i++;
 			break; /* one at a time: the next one would free it */
 		}
-		events[i] = (struct ripc__event){.kind = packet->many ? RIPC_EV_MANY :
+		events[i] = (struct ripc__event){.kind = packet->many ? RIPC_EV_MULTICAST :
 			RIPC_EV_DATAGRAM, .data = packet->bytes, .len = packet->len,
 			.handle = packet, .from = &port->from[i]};
 		node->world->n_held++;
@@ -537,7 +537,7 @@ const struct ripc__backend sim_backend = {
 	DATAGRAM_SLOTS("sim", BACKEND_ID),
 	.is_sealable = true,
 	.net.open = net_open,
-	.many = {.open = net_many_open, .hear = net_many_hear, .ignore = net_many_ignore},
+	.multicast = {.open = net_many_open, .hear = net_many_hear, .ignore = net_many_ignore},
 };
 
 /* With keys it must not be opened, as it cannot be sealed. */

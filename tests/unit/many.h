@@ -3,8 +3,8 @@
  * A device with multicast, and the answers of its partners. Multicast datagrams are among the sent
  * packets, to the host TO_MANY.
  */
-#ifndef MANY_H
-#define MANY_H
+#ifndef MULTICAST_H
+#define MULTICAST_H
 
 #include <stdio.h>
 
@@ -25,7 +25,7 @@ static struct {
 	int open_error, send_error;
 	uint64_t asked;    /* calls of hear */
 	uint64_t shorts;   /* the number of the partner's last short */
-	bool comes_to_many, alters, full; /* full: what goes to many is not taken now */
+	bool comes_by_multicast, alters, full; /* full: what goes to many is not taken now */
 } many;
 
 static inline int many_open(void *port, void *route, const void *partner, uint64_t number)
@@ -84,8 +84,8 @@ static inline int many_poll(void *port, struct ripc__event *events, uint32_t n, 
 {
 	int found = lone_poll(port, events, n, all);
 
-	if (found && many.comes_to_many)
-		events[found - 1].kind = RIPC_EV_MANY;
+	if (found && many.comes_by_multicast)
+		events[found - 1].kind = RIPC_EV_MULTICAST;
 	return found;
 }
 
@@ -94,9 +94,9 @@ static inline void many_world_open(struct lone *lone, const char *options)
 {
 	memset(&many, 0, sizeof(many));
 	many.backend = lone_backend;
-	many.backend.many.open = many_open;
-	many.backend.many.hear = many_hear;
-	many.backend.many.ignore = many_ignore;
+	many.backend.multicast.open = many_open;
+	many.backend.multicast.hear = many_hear;
+	many.backend.multicast.ignore = many_ignore;
 	many.backend.route.close = many_route_close;
 	many.backend.datagrams.send = many_send;
 	many.backend.datagrams.poll = many_poll;
@@ -149,10 +149,10 @@ static inline void say_many_from(struct lone *lone, uint8_t host, uint64_t group
 	lone->in_len = len + sizeof(text);
 	lone->from = (struct ripc__addr){.len = 1, .blob = {host}};
 	lone->from.host[15] = host;
-	many.comes_to_many = true;
+	many.comes_by_multicast = true;
 	while (lone->in_len)
 		ripc_poll(lone->ctx);
-	many.comes_to_many = false;
+	many.comes_by_multicast = false;
 }
 
 static inline void say_many(struct lone *lone, uint64_t group, uint64_t token, uint64_t number)

@@ -127,7 +127,7 @@ static uint32_t udp_hints_tell(struct udp_port *port, struct ripc__event *events
 
 /* ---- receive ----------------------------------------------------------------------------- */
 
-#define MANY_EVERY   8   /* of the polls, one requests several */
+#define MULTICAST_EVERY   8   /* of the polls, one requests several */
 /* How long to sleep while all buffers are held: another thread has to release one first. */
 #define NO_BUFFER_MS 1
 
@@ -206,13 +206,13 @@ static void file_arrival(struct udp_port *port, struct msghdr *message, uint32_t
 	ripc__udp_read_name(message->msg_name, &own.at);
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c))
 		read_control(c, &own, &segment,
-			many ? &port->many_dropped : &port->kernel_dropped);
+			many ? &port->multicast_dropped : &port->kernel_dropped);
 	arrival->buffer = buffer;
 	arrival->at = 0;
 	arrival->len = len;
 	arrival->segment = segment;
 	arrival->left = (len + segment - 1) / segment;
-	arrival->many = many;
+	arrival->multicast = many;
 	ripc__udp_addr_fill(&arrival->from, &own);
 	ripc__buffer_hold(buffer, arrival->left);
 	port->n_arrivals++;
@@ -268,7 +268,7 @@ static void receive_several(struct udp_port *port, bool many)
 	struct udp_envelope e[UDP_BATCH];
 	struct mmsghdr messages[UDP_BATCH];
 	/* Neither socket keeps the other from being read. */
-	uint32_t most = many || port->many_fd < 0 ? UDP_BATCH : UDP_BATCH / 2;
+	uint32_t most = many || port->multicast_fd < 0 ? UDP_BATCH : UDP_BATCH / 2;
 	uint32_t n = 0, n_most = most - port->n_arrivals, at = 0;
 	int received;
 
@@ -278,7 +278,7 @@ static void receive_several(struct udp_port *port, bool many)
 	}
 	if (!n)
 		return;
-	received = recvmmsg(many ? port->many_fd : port->fd, messages, n, MSG_DONTWAIT, NULL);
+	received = recvmmsg(many ? port->multicast_fd : port->fd, messages, n, MSG_DONTWAIT, NULL);
 	if (received < 0 && !many)
 		note_error(port);
 	for (int i = 0; i < received; i++)
@@ -288,12 +288,12 @@ static void receive_several(struct udp_port *port, bool many)
 /* Receives one or many, depending on the last time. */
 static void receive(struct udp_port *port)
 {
-	if (!port->many && ++port->polls % MANY_EVERY) {
+	if (!port->multicast && ++port->polls % MULTICAST_EVERY) {
 		receive_one(port, MSG_DONTWAIT);
 		return;
 	}
 	receive_several(port, false);
-	port->many = port->n_arrivals > 1 && port->arrivals[0].left == 1;
+	port->multicast = port->n_arrivals > 1 && port->arrivals[0].left == 1;
 }
 
 static void hand_over(struct udp_arrival *arrival, struct ripc__event *event)
@@ -303,7 +303,7 @@ static void hand_over(struct udp_arrival *arrival, struct ripc__event *event)
 	if (len > arrival->segment)
 		len = arrival->segment;
 	*event = (struct ripc__event){
-		.kind = arrival->many ? RIPC_EV_MANY : RIPC_EV_DATAGRAM,
+		.kind = arrival->multicast ? RIPC_EV_MULTICAST : RIPC_EV_DATAGRAM,
 		.data = arrival->buffer->data + arrival->at,
 		.len = len,
 		.handle = arrival->buffer,
@@ -335,7 +335,7 @@ int ripc__udp_poll(void *state, struct ripc__event *events, uint32_t n, bool all
 		if (has_failed(port))
 			after_failure(port);
 		file_received(port);
-		if (port->many_fd >= 0)
+		if (port->multicast_fd >= 0)
 			receive_several(port, true);
 	}
 	if (port->n_hints)

@@ -246,7 +246,7 @@ static struct in_addr v4_of(const struct in6_addr *ip)
 
 static struct in_addr address_of(uint64_t number)
 {
-	return (struct in_addr){htonl(ripc__many_address(number))};
+	return (struct in_addr){htonl(ripc__multicast_address(number))};
 }
 
 /* Our address on the way to the partner; the partner is another host, reached over IPv4. */
@@ -266,7 +266,7 @@ static int way_to(const struct udp_peer *partner, struct in6_addr *local)
 	return memcmp(local, &partner->to.sin6_addr, sizeof(*local)) == 0 ? -EHOSTUNREACH : 0;
 }
 
-int ripc__udp_many_open(void *state, void *route, const void *partner, uint64_t number)
+int ripc__udp_multicast_open(void *state, void *route, const void *partner, uint64_t number)
 {
 	struct udp_port *port = state;
 	const struct udp_peer *one = partner;
@@ -316,7 +316,7 @@ static int open_socket(struct udp_port *port)
 	}
 	setsockopt(fd, SOL_SOCKET, SO_RXQ_OVFL, &on, sizeof(on));
 	ripc__udp_grow_receive_buffer(fd, port->dev.rcvbuf);
-	port->many_fd = fd;
+	port->multicast_fd = fd;
 	return 0;
 }
 
@@ -332,7 +332,7 @@ static bool is_heard(const struct udp_port *port, const struct udp_heard *wanted
 	return false;
 }
 
-int ripc__udp_many_hear(void *state, const void *partner, uint64_t number)
+int ripc__udp_multicast_hear(void *state, const void *partner, uint64_t number)
 {
 	struct udp_port *port = state;
 	struct udp_heard heard = {.number = number};
@@ -346,15 +346,15 @@ int ripc__udp_many_hear(void *state, const void *partner, uint64_t number)
 		return 0;
 	if (port->n_heard == UDP_HEARD)
 		return -ENOBUFS;
-	rc = port->many_fd < 0 ? open_socket(port) : 0;
-	rc = rc ? rc : join(port->many_fd, IP_ADD_MEMBERSHIP, &heard);
+	rc = port->multicast_fd < 0 ? open_socket(port) : 0;
+	rc = rc ? rc : join(port->multicast_fd, IP_ADD_MEMBERSHIP, &heard);
 	if (rc && rc != -EADDRINUSE) /* another number has the same address */
 		return rc;
 	port->heard[port->n_heard++] = heard;
 	return 0;
 }
 
-void ripc__udp_many_ignore(void *state, uint64_t number)
+void ripc__udp_multicast_ignore(void *state, uint64_t number)
 {
 	struct udp_port *port = state;
 	uint32_t n_left = 0;
@@ -363,17 +363,17 @@ void ripc__udp_many_ignore(void *state, uint64_t number)
 		if (port->heard[i].number != number)
 			port->heard[n_left++] = port->heard[i];
 		else
-			join(port->many_fd, IP_DROP_MEMBERSHIP, &port->heard[i]);
+			join(port->multicast_fd, IP_DROP_MEMBERSHIP, &port->heard[i]);
 	}
 	if (n_left == port->n_heard)
 		return;
 	port->n_heard = n_left;
 	/* Memberships that shared an address with the removed one are joined again. */
 	for (uint32_t i = 0; i < n_left; i++)
-		join(port->many_fd, IP_ADD_MEMBERSHIP, &port->heard[i]);
+		join(port->multicast_fd, IP_ADD_MEMBERSHIP, &port->heard[i]);
 }
 
-int ripc__udp_many_fd(void *state)
+int ripc__udp_multicast_fd(void *state)
 {
-	return ((struct udp_port *)state)->many_fd;
+	return ((struct udp_port *)state)->multicast_fd;
 }

@@ -202,7 +202,7 @@ static int open_port(struct udp_port *port, struct ripc__attr *attr)
 {
 	int rc = ripc__buffers_open(UDP_BATCH, UDP_BUFFER, &port->buffers);
 
-	port->many_fd = -1;
+	port->multicast_fd = -1;
 	if (rc)
 		return rc;
 	port->fd = rc = open_socket(&port->dev.ip, port->dev.port, &port->family);
@@ -249,8 +249,8 @@ static void close_port(void *state)
 	for (uint32_t i = port->next; i < port->n_arrivals; i++)
 		ripc__buffer_put(port->arrivals[i].buffer, port->arrivals[i].left);
 	close(port->fd);
-	if (port->many_fd >= 0)
-		close(port->many_fd);
+	if (port->multicast_fd >= 0)
+		close(port->multicast_fd);
 	ripc__buffers_close(port->buffers);
 }
 
@@ -292,14 +292,14 @@ static void stats(void *state, struct ripc__net_stats *stats)
 	struct udp_port *port = state;
 
 	stats->overflows = port->kernel_dropped - port->kernel_told + port->dropped +
-		port->many_dropped - port->many_told;
+		port->multicast_dropped - port->many_told;
 	stats->fallbacks = port->fallbacks;
 	port->kernel_told = port->kernel_dropped;
-	port->many_told = port->many_dropped;
+	port->many_told = port->multicast_dropped;
 	port->dropped = port->fallbacks = 0;
 }
 
-/* ---- addresses and routes ----------------------------------------------------------------- */
+/* ---- addresses and routes ---------------------------------------------------------------- */
 
 /*
  * The meaning of a record's blob, the text form of an address, and the properties of the kernel's
@@ -548,10 +548,10 @@ const struct ripc__backend ripc__udp_backend = {
 		.poll = ripc__udp_poll,
 		.release = ripc__buffer_release,
 	},
-	.many = {
-		.open = ripc__udp_many_open,
-		.hear = ripc__udp_many_hear,
-		.ignore = ripc__udp_many_ignore,
-		.fd = ripc__udp_many_fd,
+	.multicast = {
+		.open = ripc__udp_multicast_open,
+		.hear = ripc__udp_multicast_hear,
+		.ignore = ripc__udp_multicast_ignore,
+		.fd = ripc__udp_multicast_fd,
 	},
 };

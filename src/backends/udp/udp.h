@@ -48,7 +48,7 @@ struct udp_arrival {
 	uint32_t at, len; /* bytes returned, bytes in all */
 	uint32_t segment; /* length of each datagram but the last, bytes */
 	uint32_t left;    /* datagrams not yet returned */
-	bool many;        /* sent by multicast */
+	bool multicast;        /* sent by multicast */
 	struct ripc__addr from;
 };
 
@@ -90,14 +90,14 @@ struct udp_port {
 	uint32_t fallbacks; /* since the last report */
 	uint32_t dropped;   /* by us, since the last report */
 	uint32_t kernel_dropped, kernel_told; /* the kernel's running count; what was reported */
-	uint32_t many_dropped, many_told;     /* the same of the second socket */
+	uint32_t multicast_dropped, many_told;     /* the same of the second socket */
 	uint32_t polls;     /* of the socket */
-	bool many;          /* the last poll found several datagrams */
+	bool multicast;          /* the last poll found several datagrams */
 	uint32_t next, n_arrivals;
 	struct ripc__buffers *buffers;
 	struct udp_arrival arrivals[UDP_BATCH];
 	struct udp_received received;
-	int many_fd;        /* the second socket (send.c); -1: no group is received */
+	int multicast_fd;        /* the second socket (send.c); -1: no group is received */
 	uint32_t n_heard;
 	struct udp_heard heard[UDP_HEARD];
 	atomic_bool failed; /* a call failed: the error queue is read with the next poll */
@@ -142,10 +142,10 @@ void ripc__udp_peer_shrink(struct udp_peer *peer, uint32_t len);
 
 /* send.c: see struct ripc__backend */
 int ripc__udp_send(void *port, void *peer, const struct ripc__tx *tx, uint32_t n);
-int ripc__udp_many_open(void *port, void *route, const void *partner, uint64_t number);
-int ripc__udp_many_hear(void *port, const void *partner, uint64_t number);
-void ripc__udp_many_ignore(void *port, uint64_t number);
-int ripc__udp_many_fd(void *port);
+int ripc__udp_multicast_open(void *port, void *route, const void *partner, uint64_t number);
+int ripc__udp_multicast_hear(void *port, const void *partner, uint64_t number);
+void ripc__udp_multicast_ignore(void *port, uint64_t number);
+int ripc__udp_multicast_fd(void *port);
 
 /* receive.c */
 /* May this error of a send be about an earlier one? Then the send is tried again. */

@@ -99,7 +99,7 @@ void ripc__verbs_addr_attr(const struct ripc__rdma_device *rdma, const struct ve
 {
 	*attr = (struct ibv_ah_attr){
 		.grh = {.sgid_index = rdma->gid_index,
-			.hop_limit = ripc__verbs_is_many(addr->gid) ? 1 : HOPS},
+			.hop_limit = ripc__verbs_is_multicast(addr->gid) ? 1 : HOPS},
 		.is_global = 1,
 		.dlid = addr->lid,
 		.port_num = rdma->port,
@@ -107,23 +107,23 @@ void ripc__verbs_addr_attr(const struct ripc__rdma_device *rdma, const struct ve
 	memcpy(&attr->grh.dgid, addr->gid, sizeof(addr->gid));
 }
 
-/* ---- to many ------------------------------------------------------------------------------ */
+/* ---- to many ----------------------------------------------------------------------------- */
 
-void ripc__verbs_many_gid(uint64_t number, uint8_t gid[16])
+void ripc__verbs_multicast_gid(uint64_t number, uint8_t gid[16])
 {
-	uint32_t address = ripc__many_address(number);
+	uint32_t address = ripc__multicast_address(number);
 
 	memcpy(gid, mapped, sizeof(mapped));
 	for (int i = 0; i < 4; i++)
 		gid[12 + i] = (uint8_t)(address >> (24 - 8 * i));
 }
 
-bool ripc__verbs_is_many(const uint8_t gid[16])
+bool ripc__verbs_is_multicast(const uint8_t gid[16])
 {
 	return ripc__rdma_is_v4(gid) && memcmp(gid + 12, many, sizeof(many)) == 0;
 }
 
-bool ripc__verbs_is_to_many(const uint8_t *grh)
+bool ripc__verbs_is_to_multicast(const uint8_t *grh)
 {
 	return grh[20] == 0x45 && memcmp(grh + 36, many, sizeof(many)) == 0;
 }

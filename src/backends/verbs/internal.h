@@ -76,10 +76,10 @@ bool ripc__verbs_is_recent(const struct verbs_addr *self, const struct verbs_sen
  * Fills in the GID of the receivers of a number, on a network of IPv4; the second recognises
  * such a GID.
  */
-void ripc__verbs_many_gid(uint64_t number, uint8_t gid[16]);
-bool ripc__verbs_is_many(const uint8_t gid[16]);
+void ripc__verbs_multicast_gid(uint64_t number, uint8_t gid[16]);
+bool ripc__verbs_is_multicast(const uint8_t gid[16]);
 /* Was a received datagram sent to such a GID? Its routing header. */
-bool ripc__verbs_is_to_many(const uint8_t *grh);
+bool ripc__verbs_is_to_multicast(const uint8_t *grh);
 void ripc__verbs_setup_encode(const struct verbs_setup *setup, uint8_t bytes[VERBS_SETUP_LEN]);
 int ripc__verbs_setup_decode(const uint8_t *bytes, size_t len, struct verbs_setup *setup);
 /* Attributes of the path to addr from this device, for address handles and queue pairs. */
@@ -106,7 +106,7 @@ void ripc__verbs_addr_attr(const struct ripc__rdma_device *rdma, const struct ve
 #define VERBS_CONNECTIONS 64u   /* queue pairs, unless verbs.connections says otherwise */
 #define VERBS_NUMBERS     64u   /* multicast groups; a socket mostly joins 20 */
 
-#define VERBS_WR_MANY (1ull << 61) /* in the wr_id of receives of multicast */
+#define VERBS_WR_MULTICAST (1ull << 61) /* in the wr_id of receives of multicast */
 
 struct verbs_device {
 	struct ripc__rdma_device rdma;
@@ -127,7 +127,7 @@ struct verbs_sends {
 };
 
 /* Receives multicast, by a queue pair whose Q_Key all know (send.c). */
-struct verbs_many {
+struct verbs_multicast {
 	struct ibv_qp *qp;         /* NULL: it does not exist, or cannot be revived */
 	struct ripc__rdma_ring ring; /* ring and fd: if is_open */
 	int fd;                    /* tells the kernel and switches of our groups */
@@ -145,7 +145,7 @@ struct verbs_port {
 	struct ripc__rdma_queue queue; /* receives, and reads */
 	struct ibv_qp *qp;
 	struct ripc__rdma_ring ring;
-	struct verbs_many many;
+	struct verbs_multicast multicast;
 	struct verbs_sends sends;
 	struct ripc__rdma_reads reads;
 	struct ripc__rdma_worker *worker;
@@ -344,13 +344,13 @@ void ripc__verbs_setup_send(struct verbs_link *link, const struct verbs_setup *s
 
 /* ---- send.c: multicast ------------------------------------------------------------------- */
 
-int ripc__verbs_many_open(void *port, void *peer, const void *partner, uint64_t number);
-int ripc__verbs_many_hear(void *port, const void *partner, uint64_t number);
-void ripc__verbs_many_ignore(void *port, uint64_t number);
-void ripc__verbs_many_close(struct verbs_port *port);
+int ripc__verbs_multicast_open(void *port, void *peer, const void *partner, uint64_t number);
+int ripc__verbs_multicast_hear(void *port, const void *partner, uint64_t number);
+void ripc__verbs_multicast_ignore(void *port, uint64_t number);
+void ripc__verbs_multicast_close(struct verbs_port *port);
 /* A receive has failed, and with it its queue pair; revives that, if that can be done now. */
-void ripc__verbs_many_failed(struct verbs_port *port);
-void ripc__verbs_many_revive(struct verbs_port *port);
+void ripc__verbs_multicast_failed(struct verbs_port *port);
+void ripc__verbs_multicast_revive(struct verbs_port *port);
 
 /* ---- poll.c: receiving, the ends of reads, and sleeping ---------------------------------- */
 

@@ -64,7 +64,7 @@ static void hand_over(struct verbs_port *port, struct ripc__rdma_ring *ring,
 
 	*from = port->recent.addr;
 	/* Field by field: clearing all first takes longer. */
-	event->kind = ring == &port->ring ? RIPC_EV_DATAGRAM : RIPC_EV_MANY;
+	event->kind = ring == &port->ring ? RIPC_EV_DATAGRAM : RIPC_EV_MULTICAST;
 	event->data = ripc__rdma_ring_bytes(ring, wc->wr_id) + head;
 	event->len = wc->byte_len - head;
 	event->handle = ripc__rdma_ring_hand(ring, wc->wr_id);
@@ -127,14 +127,14 @@ static RIPC__RARE enum taken take_other(struct verbs_port *port, const struct ib
 static RIPC__RARE enum taken take_many(struct verbs_port *port, const struct ibv_wc *wc,
 		struct ripc__event *event, struct ripc__addr *from)
 {
-	struct ripc__rdma_ring *ring = &port->many.ring;
+	struct ripc__rdma_ring *ring = &port->multicast.ring;
 	const uint8_t *bytes = ripc__rdma_ring_bytes(ring, wc->wr_id);
 	struct verbs_addr sender;
 	bool is_setup = false;
 
 	if (wc->status != IBV_WC_SUCCESS) {
-		ripc__verbs_many_failed(port);
-	} else if (ripc__rdma_ring_may_hand(ring) && ripc__verbs_is_to_many(bytes) &&
+		ripc__verbs_multicast_failed(port);
+	} else if (ripc__rdma_ring_may_hand(ring) && ripc__verbs_is_to_multicast(bytes) &&
 			find_sender(port, wc, bytes, &sender, &is_setup) && !is_setup &&
 			memcmp(sender.gid, port->self.gid, sizeof(sender.gid)) != 0) {
 		if (!event)
@@ -158,7 +158,7 @@ static RIPC__RARE void take_read(struct verbs_port *port, const struct ibv_wc *w
 static RIPC__RARE enum taken take_unusual(struct verbs_port *port, const struct ibv_wc *wc,
 		struct ripc__event *event, struct ripc__addr *from)
 {
-	if (wc->wr_id & VERBS_WR_MANY)
+	if (wc->wr_id & VERBS_WR_MULTICAST)
 		return take_many(port, wc, event, from);
 	if (!(wc->wr_id & RIPC__RDMA_WR_READ))
 		return take_other(port, wc, event, from);
@@ -173,7 +173,7 @@ static RIPC__RARE enum taken take_unusual(struct verbs_port *port, const struct 
 static bool is_usual(const struct verbs_port *port, const struct ibv_wc *wc)
 {
 	return wc->status == IBV_WC_SUCCESS &&
-		!(wc->wr_id & (RIPC__RDMA_WR_READ | VERBS_WR_MANY)) &&
+		!(wc->wr_id & (RIPC__RDMA_WR_READ | VERBS_WR_MULTICAST)) &&
 		ripc__rdma_ring_may_hand(&port->ring) &&
 		ripc__verbs_is_recent(&port->self, &port->recent, wc,
 			ripc__rdma_ring_bytes(&port->ring, wc->wr_id));
@@ -229,7 +229,7 @@ static void follow_device(struct verbs_port *port)
 		return;
 	port->moves = port->rdma->n_moves;
 	memcpy(port->self.gid, &port->rdma->gid, sizeof(port->self.gid));
-	port->many.mask = 0;
+	port->multicast.mask = 0;
 	ripc__verbs_paths_move(port);
 }
 
@@ -255,8 +255,8 @@ static void refill(struct verbs_port *port)
 	/* A lost queue pair would return them at once. */
 	if (!port->failed && !port->rdma->is_lost)
 		ripc__rdma_ring_refill(&port->ring);
-	if (port->many.is_open && !port->many.failed && !port->rdma->is_lost)
-		ripc__rdma_ring_refill(&port->many.ring);
+	if (port->multicast.is_open && !port->multicast.failed && !port->rdma->is_lost)
+		ripc__rdma_ring_refill(&port->multicast.ring);
 }
 
 /* Polls the sources that need not be polled each time. */
@@ -284,8 +284,8 @@ int ripc__verbs_poll(void *state, struct ripc__event *events, uint32_t n, bool a
 	filled = take_completions(port, events, n);
 	if (port->failed)
 		ripc__verbs_qp_revive(port);
-	if (port->many.failed)
-		ripc__verbs_many_revive(port);
+	if (port->multicast.failed)
+		ripc__verbs_multicast_revive(port);
 	if (!list_empty(&port->reads.ended))
 		filled += ripc__rdma_reads_events(&port->reads, events + filled, n - filled);
 	if (!list_empty(&port->opened))
@@ -382,7 +382,7 @@ static bool has_something(const struct verbs_port *port)
 	if (!list_empty(&port->opened) || !list_empty(&port->reads.ended))
 		return true;
 	return port->at < port->n_wcs && (ripc__rdma_ring_may_hand(&port->ring) ||
-		port->wcs[port->at].wr_id & VERBS_WR_MANY);
+		port->wcs[port->at].wr_id & VERBS_WR_MULTICAST);
 }
 
 int ripc__verbs_wait_arm(void *state)

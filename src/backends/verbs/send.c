@@ -187,7 +187,7 @@ static bool is_dead(const struct verbs_port *port, const struct verbs_path *path
 	return port->rdma->is_down || port->rdma->is_lost || !path->ah;
 }
 
-/* ---- until the path is resolved ------------------------------------------------------------ */
+/* ---- until the path is resolved ---------------------------------------------------------- */
 
 static RIPC__RARE int park(struct verbs_port *port, const struct verbs_peer *peer,
 		const struct ripc__tx *tx)
@@ -224,7 +224,7 @@ void ripc__verbs_parked_send(struct verbs_path *path)
 	}
 }
 
-/* ---- core's datagrams, and messages about connections --------------------------------------- */
+/* ---- core's datagrams, and messages about connections ------------------------------------ */
 
 uint32_t ripc__verbs_peer_mtu(void *port, void *state)
 {
@@ -340,8 +340,8 @@ void ripc__verbs_sends_finish(struct verbs_port *port)
  * in whether they deliver them.
  */
 
-#define MANY_QPN     0xffffffu   /* every attached queue pair (IBA 10.5.2) */
-#define MANY_QKEY    0x72697063u
+#define MULTICAST_QPN     0xffffffu   /* every attached queue pair (IBA 10.5.2) */
+#define MULTICAST_QKEY    0x72697063u
 #define FAILURES_MAX 10u
 
 /* ---- reachable partners ------------------------------------------------------------------ */
@@ -382,14 +382,15 @@ static int check_partner(struct verbs_port *port, const struct verbs_peer *partn
 	if (port->self.kind != RIPC__RDMA_ROCE_V2 || !ripc__rdma_is_v4(port->self.gid) ||
 			!ripc__rdma_is_v4(gid))
 		return -EOPNOTSUPP;
-	if (!port->many.mask)
-		port->many.mask = find_mask(own);
-	if (!port->many.mask)
+	if (!port->multicast.mask)
+		port->multicast.mask = find_mask(own);
+	if (!port->multicast.mask)
 		return -EADDRNOTAVAIL;
-	return ip_of(gid) == own || (ip_of(gid) ^ own) & port->many.mask ? -EHOSTUNREACH : 0;
+	return ip_of(gid) == own || (ip_of(gid) ^ own) & port->multicast.mask ? -EHOSTUNREACH : 0;
 }
 
-int ripc__verbs_many_open(void *state, void *peer_state, const void *partner_state, uint64_t number)
+int ripc__verbs_multicast_open(
+	void *state, void *peer_state, const void *partner_state, uint64_t number)
 {
 	struct verbs_port *port = state;
 	const struct verbs_peer *partner = partner_state;
@@ -399,29 +400,29 @@ int ripc__verbs_many_open(void *state, void *peer_state, const void *partner_sta
 
 	if (error)
 		return error;
-	ripc__verbs_many_gid(number, group.gid);
+	ripc__verbs_multicast_gid(number, group.gid);
 	error = ripc__verbs_path_get(port, &group, &path);
 	if (!error)
 		*(struct verbs_peer *)peer_state = (struct verbs_peer){.path = path,
-			.qpn = MANY_QPN, .qkey = MANY_QKEY, .mtu = partner->mtu};
+			.qpn = MULTICAST_QPN, .qkey = MULTICAST_QKEY, .mtu = partner->mtu};
 	return error;
 }
 
 /* ---- the queue pair that hears ----------------------------------------------------------- */
 
-static int attach(struct verbs_many *many, uint64_t number)
+static int attach(struct verbs_multicast *many, uint64_t number)
 {
 	union ibv_gid gid;
 
-	ripc__verbs_many_gid(number, gid.raw);
+	ripc__verbs_multicast_gid(number, gid.raw);
 	return -ibv_attach_mcast(many->qp, &gid, 0);
 }
 
-static void detach(struct verbs_many *many, uint64_t number)
+static void detach(struct verbs_multicast *many, uint64_t number)
 {
 	union ibv_gid gid;
 
-	ripc__verbs_many_gid(number, gid.raw);
+	ripc__verbs_multicast_gid(number, gid.raw);
 	(void)ibv_detach_mcast(many->qp, &gid, 0);
 }
 
@@ -429,13 +430,13 @@ static bool is_same_group(uint64_t number, uint64_t other)
 {
 	uint8_t gid[16], other_gid[16];
 
-	ripc__verbs_many_gid(number, gid);
-	ripc__verbs_many_gid(other, other_gid);
+	ripc__verbs_multicast_gid(number, gid);
+	ripc__verbs_multicast_gid(other, other_gid);
 	return memcmp(gid, other_gid, sizeof(gid)) == 0;
 }
 
 /* Is a number of the same group among the first n? */
-static bool has_group(const struct verbs_many *many, uint32_t n, uint64_t number)
+static bool has_group(const struct verbs_multicast *many, uint32_t n, uint64_t number)
 {
 	for (uint32_t i = 0; i < n; i++) {
 		if (is_same_group(many->numbers[i], number))
@@ -445,7 +446,7 @@ static bool has_group(const struct verbs_many *many, uint32_t n, uint64_t number
 }
 
 /* Some devices do not destroy a queue pair that is attached. */
-static void close_qp(struct verbs_many *many)
+static void close_qp(struct verbs_multicast *many)
 {
 	for (uint32_t i = 0; i < many->n_numbers; i++) {
 		if (!has_group(many, i, many->numbers[i]))
@@ -455,7 +456,7 @@ static void close_qp(struct verbs_many *many)
 	many->qp = NULL;
 }
 
-static int attach_all(struct verbs_many *many)
+static int attach_all(struct verbs_multicast *many)
 {
 	int error = 0;
 
@@ -468,7 +469,7 @@ static int attach_all(struct verbs_many *many)
 
 static int open_qp(struct verbs_port *port)
 {
-	struct verbs_many *many = &port->many;
+	struct verbs_multicast *many = &port->multicast;
 	struct ibv_qp_init_attr attr = {
 		.send_cq = port->sends.cq, /* nothing is ever sent */
 		.recv_cq = port->queue.cq,
@@ -482,13 +483,13 @@ static int open_qp(struct verbs_port *port)
 	many->qp = ibv_create_qp(port->rdma->pd, &attr);
 	if (!many->qp)
 		return errno ? -errno : -ENOMEM;
-	error = ripc__verbs_qp_activate(port, many->qp, MANY_QKEY);
+	error = ripc__verbs_qp_activate(port, many->qp, MULTICAST_QKEY);
 	if (!error)
 		error = ripc__rdma_ring_start(&many->ring, many->qp, NULL);
 	return error;
 }
 
-static void stop(struct verbs_many *many)
+static void stop(struct verbs_multicast *many)
 {
 	if (many->qp)
 		close_qp(many);
@@ -499,13 +500,13 @@ static void stop(struct verbs_many *many)
 
 static int start(struct verbs_port *port)
 {
-	struct verbs_many *many = &port->many;
+	struct verbs_multicast *many = &port->multicast;
 	int error = ripc__rdma_ring_open(&many->ring, port->rdma, port->dev.receives,
 		port->ring.len);
 
 	if (error)
 		return error;
-	many->ring.mark |= VERBS_WR_MANY;
+	many->ring.mark |= VERBS_WR_MULTICAST;
 	many->fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	error = many->fd < 0 ? -errno : open_qp(port);
 	many->is_open = !error;
@@ -514,31 +515,31 @@ static int start(struct verbs_port *port)
 	return error;
 }
 
-void ripc__verbs_many_close(struct verbs_port *port)
+void ripc__verbs_multicast_close(struct verbs_port *port)
 {
-	if (port->many.is_open)
-		stop(&port->many);
+	if (port->multicast.is_open)
+		stop(&port->multicast);
 }
 
 /* ---- its failures ------------------------------------------------------------------------ */
 
-void ripc__verbs_many_failed(struct verbs_port *port)
+void ripc__verbs_multicast_failed(struct verbs_port *port)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
 
-	if (port->many.failed)
+	if (port->multicast.failed)
 		return;
-	port->many.failed = true;
-	port->many.failures++;
-	(void)ibv_modify_qp(port->many.qp, &attr, IBV_QP_STATE); /* all receives come back */
+	port->multicast.failed = true;
+	port->multicast.failures++;
+	(void)ibv_modify_qp(port->multicast.qp, &attr, IBV_QP_STATE); /* all receives come back */
 }
 
 static void give_up(struct verbs_port *port)
 {
 	const struct ripc__host *host = &port->rdma->host;
 
-	if (port->many.qp)
-		close_qp(&port->many);
+	if (port->multicast.qp)
+		close_qp(&port->multicast);
 	host->log(host->arg, RIPC_LOG_WARN, "verbs: multicast datagrams are no longer received");
 }
 
@@ -546,9 +547,9 @@ static void give_up(struct verbs_port *port)
  * Makes a new queue pair: it is documented nowhere whether the groups of an old one outlive its
  * reset.
  */
-void ripc__verbs_many_revive(struct verbs_port *port)
+void ripc__verbs_multicast_revive(struct verbs_port *port)
 {
-	struct verbs_many *many = &port->many;
+	struct verbs_multicast *many = &port->multicast;
 	int error = -EIO;
 
 	if (!many->qp || port->rdma->is_lost ||
@@ -573,15 +574,15 @@ static int change_group(const struct verbs_port *port, uint64_t number, bool joi
 	struct ip_mreqn group = {.imr_address.s_addr = ip_of(port->self.gid)};
 	uint8_t gid[16];
 
-	ripc__verbs_many_gid(number, gid);
+	ripc__verbs_multicast_gid(number, gid);
 	group.imr_multiaddr.s_addr = ip_of(gid);
-	return setsockopt(port->many.fd, IPPROTO_IP,
+	return setsockopt(port->multicast.fd, IPPROTO_IP,
 		joins ? IP_ADD_MEMBERSHIP : IP_DROP_MEMBERSHIP, &group, sizeof(group)) ? -errno : 0;
 }
 
 static int join(struct verbs_port *port, uint64_t number)
 {
-	struct verbs_many *many = &port->many;
+	struct verbs_multicast *many = &port->multicast;
 	int error = change_group(port, number, true);
 
 	if (error)
@@ -592,7 +593,7 @@ static int join(struct verbs_port *port, uint64_t number)
 	return error;
 }
 
-static bool is_heard(const struct verbs_many *many, uint64_t number)
+static bool is_heard(const struct verbs_multicast *many, uint64_t number)
 {
 	for (uint32_t i = 0; i < many->n_numbers; i++) {
 		if (many->numbers[i] == number)
@@ -601,10 +602,10 @@ static bool is_heard(const struct verbs_many *many, uint64_t number)
 	return false;
 }
 
-int ripc__verbs_many_hear(void *state, const void *partner, uint64_t number)
+int ripc__verbs_multicast_hear(void *state, const void *partner, uint64_t number)
 {
 	struct verbs_port *port = state;
-	struct verbs_many *many = &port->many;
+	struct verbs_multicast *many = &port->multicast;
 	int error = check_partner(port, partner);
 
 	if (error || is_heard(many, number))
@@ -622,10 +623,10 @@ int ripc__verbs_many_hear(void *state, const void *partner, uint64_t number)
 	return error;
 }
 
-void ripc__verbs_many_ignore(void *state, uint64_t number)
+void ripc__verbs_multicast_ignore(void *state, uint64_t number)
 {
 	struct verbs_port *port = state;
-	struct verbs_many *many = &port->many;
+	struct verbs_multicast *many = &port->multicast;
 	uint32_t at = 0;
 
 	while (at < many->n_numbers && many->numbers[at] != number)

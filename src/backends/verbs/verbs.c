@@ -201,7 +201,7 @@ static void close_all(void *state)
 	ripc__verbs_links_close(port);
 	ripc__verbs_wait_close(port);
 	ripc__verbs_sends_finish(port);
-	ripc__verbs_many_close(port);
+	ripc__verbs_multicast_close(port);
 	ibv_destroy_qp(port->qp);
 	ripc__rdma_queue_close(&port->queue);
 	ripc__verbs_paths_close(port);
@@ -318,7 +318,7 @@ static bool peer_matches(void *state, const void *peer_state, const struct ripc_
 		memcmp(blob + 16, &peer->path->attr.grh.dgid, 16) == 0;
 }
 
-/* ---- memory, reads and writes ------------------------------------------------------------- */
+/* ---- memory, reads and writes ------------------------------------------------------------ */
 
 static int link_of_peer(struct verbs_port *port, const struct verbs_peer *peer,
 		struct verbs_link **link)
@@ -409,10 +409,10 @@ const struct ripc__backend ripc__verbs_backend = {
 		.poll = ripc__verbs_poll,
 		.release = ripc__buffer_release,
 	},
-	.many = {
-		.open = ripc__verbs_many_open,
-		.hear = ripc__verbs_many_hear,
-		.ignore = ripc__verbs_many_ignore,
+	.multicast = {
+		.open = ripc__verbs_multicast_open,
+		.hear = ripc__verbs_multicast_hear,
+		.ignore = ripc__verbs_multicast_ignore,
 	},
 	.mem = {
 		.reg = mem_reg,

@@ -562,7 +562,7 @@ static void lists_init(struct ripc_context *ctx)
 	list_init(&ctx->groups.fanouts);
 	list_init(&ctx->groups.kept);
 	list_init(&ctx->groups.heard);
-	ctx->groups.many_least = MANY_LEAST;
+	ctx->groups.multicast_least = MULTICAST_LEAST;
 	ripc__map_init(&ctx->groups.heard_by_sender, seed);
 	list_init(&ctx->loop.waiters);
 	list_init(&ctx->services.listers);
@@ -659,7 +659,8 @@ static int context_start(struct ripc_context *ctx)
 	if (error)
 		goto err_close_pool;
 	ripc__shares_set(ctx);
-	error = ripc__options_read(&ctx->peers.host, ripc__group_options, &ctx->groups.many_least);
+	error = ripc__options_read(
+		&ctx->peers.host, ripc__group_options, &ctx->groups.multicast_least);
 	error = error ? error : resolver_open(ctx);
 	if (error)
 		goto err_close_devices;

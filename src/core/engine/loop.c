@@ -279,7 +279,7 @@ int ripc__device_progress(struct ripc_context *ctx, struct device *device)
 		if (events[i].kind == RIPC_EV_DATAGRAM) {
 			ripc__input(ctx, device, &events[i]);
 			device->ops->datagrams.release(device->port, events[i].handle);
-		} else if (events[i].kind == RIPC_EV_MANY) {
+		} else if (events[i].kind == RIPC_EV_MULTICAST) {
 			ripc__heard_input(ctx, device, &events[i]);
 			device->ops->datagrams.release(device->port, events[i].handle);
 		} else {

@@ -108,8 +108,8 @@ nfds_t ripc__ports_add(struct ripc_context *ctx, struct pollfd *fds, nfds_t n, b
 			fds[n++] = (struct pollfd){.fd = device->attr.fd, .events = POLLIN};
 		else
 			*ticks = true;
-		if (device->many_fd >= 0)
-			fds[n++] = (struct pollfd){.fd = device->many_fd, .events = POLLIN};
+		if (device->multicast_fd >= 0)
+			fds[n++] = (struct pollfd){.fd = device->multicast_fd, .events = POLLIN};
 	}
 	return n;
 }
@@ -163,7 +163,7 @@ static int watch_all(struct ripc_context *ctx, int epoll_fd)
 void ripc__port_widened(struct ripc_context *ctx, const struct device *device)
 {
 	if (ctx->loop.ports_fd >= 0) /* without memory: polled with the other ports */
-		watch(ctx->loop.ports_fd, device->many_fd);
+		watch(ctx->loop.ports_fd, device->multicast_fd);
 	ripc__thread_kick(ctx);
 	if (ctx->loop.reader && ctx->loop.reader->asleep_on_port)
 		ripc__kick_reader(ctx);
@@ -351,7 +351,7 @@ static bool can_wait_on_port(struct ripc_context *ctx, const struct waiter *self
 {
 	const struct device *hot = ripc__hot_device(ctx);
 
-	if (!hot || !hot->ops->net.wait || hot->many_fd >= 0 || !ctx->loop.thread_runs ||
+	if (!hot || !hot->ops->net.wait || hot->multicast_fd >= 0 || !ctx->loop.thread_runs ||
 			self->signals)
 		return false;
 	return !ctx->loop.quiet && ctx->loop.n_busy == 0 && !ctx->loop.thread_parked &&

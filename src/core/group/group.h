@@ -40,7 +40,7 @@ struct groups {
 	uint32_t n_kept;
 	struct list heard;         /* streams of others to groups (heard.c) */
 	struct ripc__map heard_by_sender; /* the first of each sender and group */
-	uint32_t many_least;       /* from so many members on shorts are multicast; 0: never */
+	uint32_t multicast_least;       /* from so many members on shorts are multicast; 0: never */
 };
 
 #endif

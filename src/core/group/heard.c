@@ -312,8 +312,8 @@ void ripc__heard_leave(struct ripc_service *service, uint64_t group)
 	for (uint32_t i = 0; i < ctx->peers.n_devices && !is_joined(ctx, group); i++) {
 		const struct device *device = &ctx->peers.devices[i];
 
-		if (device->ops->many.ignore)
-			device->ops->many.ignore(device->port, group);
+		if (device->ops->multicast.ignore)
+			device->ops->multicast.ignore(device->port, group);
 	}
 }
 
@@ -327,11 +327,11 @@ static bool listen_to(struct partner *partner, uint64_t group)
 	struct device *device = ripc__peer_device(ctx, partner->peer);
 	const struct ripc__backend *ops = device->ops;
 
-	if (!ops->many.hear || !ctx->groups.many_least || partner->peer->opening ||
-			ops->many.hear(device->port, partner->peer->route, group))
+	if (!ops->multicast.hear || !ctx->groups.multicast_least || partner->peer->opening ||
+			ops->multicast.hear(device->port, partner->peer->route, group))
 		return false;
-	if (ops->many.fd && device->many_fd < 0) {
-		device->many_fd = ops->many.fd(device->port);
+	if (ops->multicast.fd && device->multicast_fd < 0) {
+		device->multicast_fd = ops->multicast.fd(device->port);
 		ripc__port_widened(ctx, device);
 	}
 	return true;
@@ -412,7 +412,7 @@ static void take(struct heard *heard, const struct wire_packet *packet)
 		answer(heard);
 }
 
-static bool is_to_many(const struct wire_packet *packet)
+static bool is_multicast(const struct wire_packet *packet)
 {
 	return packet->h.type == WIRE_SHORT && wire_group(packet) == packet->h.dst &&
 		!(packet->h.flags & (WIRE_F_HELLO | WIRE_F_ACK));
@@ -426,7 +426,7 @@ void ripc__heard_input(struct ripc_context *ctx, struct device *device,
 	bool any = false;
 
 	ctx->stats.datagrams_received++;
-	if (wire_decode(event->data, event->len, &packet) || !is_to_many(&packet)) {
+	if (wire_decode(event->data, event->len, &packet) || !is_multicast(&packet)) {
 		ctx->stats.drop_malformed++;
 		return;
 	}

@@ -171,9 +171,11 @@ static struct partner *partner_of(const struct ripc_service *service,
 {
 	struct partner *partner = ripc__find_known_member(service, member);
 
-	return partner && partner->resolved && !partner->dead &&
-		partner->state == PARTNER_READY && !partner->peer->opening &&
-		ripc__peer_device(service->ctx, partner->peer)->ops->many.open ? partner : NULL;
+	return partner && partner->resolved && !partner->dead && partner->state == PARTNER_READY &&
+			       !partner->peer->opening &&
+			       ripc__peer_device(service->ctx, partner->peer)->ops->multicast.open
+		       ? partner
+		       : NULL;
 }
 
 static void route_open(struct stream *stream, struct partner *partner)
@@ -182,7 +184,7 @@ static void route_open(struct stream *stream, struct partner *partner)
 	struct device *device = ripc__peer_device(partner->service->ctx, partner->peer);
 	void *route = calloc(1, device->ops->route_size);
 
-	if (route && device->ops->many.open(device->port, route, partner->peer->route,
+	if (route && device->ops->multicast.open(device->port, route, partner->peer->route,
 			stream->group) == 0) {
 		stream->device = device;
 		stream->route = route;
@@ -205,7 +207,7 @@ static void route_find(struct ripc_service *service, struct stream *stream,
 
 	for (uint32_t i = 0; i < n; i++)
 		n_able += partner_of(service, &members[i]) != NULL;
-	for (uint32_t i = 0; n_able >= service->ctx->groups.many_least && i < n &&
+	for (uint32_t i = 0; n_able >= service->ctx->groups.multicast_least && i < n &&
 			!stream->route; i++) {
 		partner = partner_of(service, &members[(stream->round + i) % n]);
 		if (partner)
@@ -296,7 +298,8 @@ struct stream *ripc__stream_for(struct ripc_service *service, uint64_t group,
 	uint64_t now_us = service->ctx->now_us;
 	uint32_t most_us;
 
-	if (!stream && (n < service->ctx->groups.many_least || !service->ctx->groups.many_least))
+	if (!stream &&
+		(n < service->ctx->groups.multicast_least || !service->ctx->groups.multicast_least))
 		return NULL;
 	if (!stream)
 		stream = stream_new(service, group);

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define MANY_LEAST 8u /* members on a network with multicast; option group.many */
+#define MULTICAST_LEAST 8u /* members on a network with multicast; option group.many */
 
 struct partner;
 struct ripc__member;

@@ -144,7 +144,7 @@ static inline void ripc__tx_copy(uint8_t *to, const struct ripc__tx *tx)
 
 enum ripc__event_kind {
 	RIPC_EV_DATAGRAM = 1, /* data, len, from; core calls release(handle) when done with it */
-	RIPC_EV_MANY,         /* the same for a multicast datagram (many.hear) */
+	RIPC_EV_MULTICAST,         /* the same for a multicast datagram (multicast.hear) */
 	RIPC_EV_READ,         /* a read has ended: cookie, status */
 	RIPC_EV_WRITE,        /* a write has ended: cookie, status */
 	RIPC_EV_PEER,         /* route.open that returned -EINPROGRESS has ended: peer, from (its
@@ -205,7 +205,7 @@ struct ripc__mapping {
  * The IPv4 multicast address by which a number of "many" is heard, in the host's byte order:
  * 239.255.0.0 to 239.255.255.255, the local scope of RFC 2365. Different numbers may share one.
  */
-static inline uint32_t ripc__many_address(uint64_t number)
+static inline uint32_t ripc__multicast_address(uint64_t number)
 {
 	number ^= number >> 32;
 	number ^= number >> 16;
@@ -343,7 +343,7 @@ struct ripc__backend {
 		 */
 		int (*open)(void *port, void *route, const void *partner, uint64_t number);
 		/*
-		 * From now on poll hands over datagrams to the number (RIPC_EV_MANY) on the segment
+		 * From now on poll hands over datagrams to the number (RIPC_EV_MULTICAST) on the segment
 		 * or subnet of this partner, whose route is given, and perhaps other datagrams. A
 		 * second call for the same partner does nothing. An error: there is no multicast.
 		 */
@@ -355,7 +355,7 @@ struct ripc__backend {
 		 * none before hear has opened it; from then on the same. NULL: attr.fd is enough.
 		 */
 		int (*fd)(void *port);
-	} many;
+	} multicast;
 
 	/* Our memory, for reads and writes. NULL without RIPC_CAP_READ and RIPC_CAP_WRITE. */
 	struct {

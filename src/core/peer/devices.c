@@ -20,7 +20,7 @@ static int device_open(struct ripc_context *ctx, const struct ripc__backend *nam
 			"context has keys", named->name);
 		return -ENODEV;
 	}
-	*device = (struct device){.ops = ops, .many_fd = -1};
+	*device = (struct device){.ops = ops, .multicast_fd = -1};
 	device->port = calloc(1, ops->port_size + RIPC_BLOB_MAX);
 	if (!device->port)
 		goto err_free;

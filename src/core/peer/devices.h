@@ -43,7 +43,7 @@ struct device {
 	const struct ripc__backend *ops;
 	void *port;
 	struct ripc__attr attr;
-	int many_fd;   /* of many.fd, since something is heard there; -1: none */
+	int multicast_fd;   /* of multicast.fd, since something is heard there; -1: none */
 	uint8_t *blob; /* RIPC_BLOB_MAX bytes, behind the port */
 	int blob_len;
 };

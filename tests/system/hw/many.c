@@ -226,11 +226,11 @@ static void expect(struct end *end, char byte, uint32_t n)
 	while (what != '!') {
 		if (!next_event(end, &event, end_s))
 			fail("no mark after '%c'", byte);
-		if ((event.kind != RIPC_EV_DATAGRAM && event.kind != RIPC_EV_MANY) ||
+		if ((event.kind != RIPC_EV_DATAGRAM && event.kind != RIPC_EV_MULTICAST) ||
 				event.len != 1)
 			fail("event %d, %u bytes", event.kind, event.len);
 		what = (char)event.data[0];
-		if ((event.kind == RIPC_EV_MANY) != (what != '!'))
+		if ((event.kind == RIPC_EV_MULTICAST) != (what != '!'))
 			fail("'%c' came as event %d", what, event.kind);
 		if (!BACKEND->route.matches(end->port, end->routes[0], event.from))
 			fail("'%c' came from elsewhere", what);
@@ -264,9 +264,9 @@ static void change(struct end *end, bool hears)
 	int error = 0;
 
 	if (hears)
-		error = BACKEND->many.hear(end->port, end->routes[0], NUMBER);
+		error = BACKEND->multicast.hear(end->port, end->routes[0], NUMBER);
 	else
-		BACKEND->many.ignore(end->port, NUMBER);
+		BACKEND->multicast.ignore(end->port, NUMBER);
 	if (error)
 		fail("hearing: %s", strerror(-error));
 }
@@ -274,7 +274,7 @@ static void change(struct end *end, bool hears)
 static void turn(bool sends)
 {
 	void *many = calloc(1, BACKEND->route_size);
-	int error = BACKEND->many.open(ends[0].port, many, ends[0].routes[0], NUMBER);
+	int error = BACKEND->multicast.open(ends[0].port, many, ends[0].routes[0], NUMBER);
 
 	if (error)
 		fail("a way to many: %s", strerror(-error));

@@ -29,15 +29,15 @@ START_TEST(many_open__where_it_can_be)
 	struct udp_side side;
 
 	udp_side_open(&side, NULL);
-	ck_assert_int_eq(UDP->many.open(&side.port, &many, &here, 1), -EHOSTUNREACH);
-	ck_assert_int_eq(UDP->many.open(&side.port, &many, &v6, 1), -EAFNOSUPPORT);
-	ck_assert_int_eq(UDP->many.hear(&side.port, &here, 1), -EHOSTUNREACH);
-	ck_assert_int_eq(UDP->many.hear(&side.port, &v6, 1), -EAFNOSUPPORT);
-	ck_assert_int_eq(UDP->many.fd(&side.port), -1);
-	ck_assert_int_eq(UDP->many.open(&side.port, &many, &other, 0x1234), 0);
+	ck_assert_int_eq(UDP->multicast.open(&side.port, &many, &here, 1), -EHOSTUNREACH);
+	ck_assert_int_eq(UDP->multicast.open(&side.port, &many, &v6, 1), -EAFNOSUPPORT);
+	ck_assert_int_eq(UDP->multicast.hear(&side.port, &here, 1), -EHOSTUNREACH);
+	ck_assert_int_eq(UDP->multicast.hear(&side.port, &v6, 1), -EAFNOSUPPORT);
+	ck_assert_int_eq(UDP->multicast.fd(&side.port), -1);
+	ck_assert_int_eq(UDP->multicast.open(&side.port, &many, &other, 0x1234), 0);
 	ck_assert_int_eq(ntohs(many.to.sin6_port), 15512);
 	ck_assert_int_eq(memcmp(&many.to.sin6_addr, &address.to.sin6_addr, 16), 0);
-	ck_assert_int_eq(UDP->many.open(&side.port, &first, &other, SAME(0x1234)), 0);
+	ck_assert_int_eq(UDP->multicast.open(&side.port, &first, &other, SAME(0x1234)), 0);
 	ck_assert_int_eq(memcmp(&many, &first, sizeof(many)), 0);
 	UDP->route.close(&side.port, &many);
 	UDP->route.close(&side.port, &first);
@@ -53,24 +53,24 @@ START_TEST(many_hear__twenty_numbers)
 	int fd;
 
 	udp_side_open(&side, NULL);
-	UDP->many.ignore(&side.port, 1);
+	UDP->multicast.ignore(&side.port, 1);
 	for (uint64_t number = 1; number <= UDP_HEARD; number++) {
-		ck_assert_int_eq(UDP->many.hear(&side.port, &other, number), 0);
-		ck_assert_int_eq(UDP->many.hear(&side.port, &other, number), 0);
+		ck_assert_int_eq(UDP->multicast.hear(&side.port, &other, number), 0);
+		ck_assert_int_eq(UDP->multicast.hear(&side.port, &other, number), 0);
 	}
-	fd = UDP->many.fd(&side.port);
+	fd = UDP->multicast.fd(&side.port);
 	ck_assert_int_ge(fd, 0);
 	ck_assert_uint_eq(side.port.n_heard, UDP_HEARD);
-	ck_assert_int_eq(UDP->many.hear(&side.port, &other, 21), -ENOBUFS);
-	ck_assert_int_eq(UDP->many.hear(&side.port, &other, UDP_HEARD), 0);
-	UDP->many.ignore(&side.port, 21);
+	ck_assert_int_eq(UDP->multicast.hear(&side.port, &other, 21), -ENOBUFS);
+	ck_assert_int_eq(UDP->multicast.hear(&side.port, &other, UDP_HEARD), 0);
+	UDP->multicast.ignore(&side.port, 21);
 	ck_assert_uint_eq(side.port.n_heard, UDP_HEARD);
-	UDP->many.ignore(&side.port, 7);
-	ck_assert_int_eq(UDP->many.hear(&side.port, &other, 21), 0);
+	UDP->multicast.ignore(&side.port, 7);
+	ck_assert_int_eq(UDP->multicast.hear(&side.port, &other, 21), 0);
 	for (uint64_t number = 1; number <= 21; number++)
-		UDP->many.ignore(&side.port, number);
+		UDP->multicast.ignore(&side.port, number);
 	ck_assert_uint_eq(side.port.n_heard, 0);
-	ck_assert_int_eq(UDP->many.fd(&side.port), fd);
+	ck_assert_int_eq(UDP->multicast.fd(&side.port), fd);
 	UDP->net.close(&side.port);
 }
 END_TEST
@@ -93,13 +93,13 @@ static void send_to(uint64_t number, const char *text)
 /* How many datagrams to many have come, all of them this text, and from lo. */
 static uint32_t came(struct udp_side *side, const char *text, int timeout_ms)
 {
-	struct pollfd fd = {.fd = UDP->many.fd(&side->port), .events = POLLIN};
+	struct pollfd fd = {.fd = UDP->multicast.fd(&side->port), .events = POLLIN};
 	struct ripc__event event;
 	uint32_t n = 0;
 
 	poll(&fd, 1, timeout_ms);
 	while (UDP->datagrams.poll(&side->port, &event, 1, false)) {
-		ck_assert_int_eq(event.kind, RIPC_EV_MANY);
+		ck_assert_int_eq(event.kind, RIPC_EV_MULTICAST);
 		ck_assert_uint_eq(event.len, strlen(text));
 		ck_assert_int_eq(memcmp(event.data, text, event.len), 0);
 		ck_assert_int_eq(memcmp(event.from->host, localhost, 16), 0);
@@ -116,17 +116,17 @@ START_TEST(many_ignore__one_of_an_address)
 	struct udp_side side;
 
 	udp_side_open(&side, NULL);
-	ck_assert_int_eq(UDP->many.hear(&side.port, &other, 0x5101), 0);
-	ck_assert_int_eq(UDP->many.hear(&side.port, &other, SAME(0x5101)), 0);
+	ck_assert_int_eq(UDP->multicast.hear(&side.port, &other, 0x5101), 0);
+	ck_assert_int_eq(UDP->multicast.hear(&side.port, &other, SAME(0x5101)), 0);
 	send_to(0x5101, "both");
 	ck_assert_uint_ge(came(&side, "both", 5000), 1);
-	UDP->many.ignore(&side.port, 0x5101);
+	UDP->multicast.ignore(&side.port, 0x5101);
 	send_to(0x5101, "one");
 	ck_assert_uint_ge(came(&side, "one", 5000), 1);
-	UDP->many.ignore(&side.port, SAME(0x5101));
+	UDP->multicast.ignore(&side.port, SAME(0x5101));
 	send_to(0x5101, "none");
 	ck_assert_uint_eq(came(&side, "none", 20), 0);
-	ck_assert_int_eq(UDP->many.hear(&side.port, &other, 0x5101), 0);
+	ck_assert_int_eq(UDP->multicast.hear(&side.port, &other, 0x5101), 0);
 	send_to(0x5102, "of another");
 	send_to(0x5101, "again");
 	ck_assert_uint_ge(came(&side, "again", 5000), 1);
@@ -144,7 +144,7 @@ START_TEST(many_poll__neither_socket_starves)
 	struct ripc__event event;
 
 	udp_pair_open(&left, &right, NULL);
-	ck_assert_int_eq(UDP->many.hear(&right.port, &other, 0x5103), 0);
+	ck_assert_int_eq(UDP->multicast.hear(&right.port, &other, 0x5103), 0);
 	while (n_alone < 40 || n_many < 40) {
 		for (uint32_t i = 0; n_polls % UDP_BATCH == 0 && i < UDP_BATCH; i++) {
 			send_to(0x5103, "junk");
@@ -153,7 +153,7 @@ START_TEST(many_poll__neither_socket_starves)
 		ck_assert_uint_lt(n_polls++, 4000);
 		if (!UDP->datagrams.poll(&right.port, &event, 1, false))
 			continue;
-		n_many += event.kind == RIPC_EV_MANY;
+		n_many += event.kind == RIPC_EV_MULTICAST;
 		n_alone += event.kind == RIPC_EV_DATAGRAM;
 		UDP->datagrams.release(&right.port, event.handle);
 	}

@@ -116,16 +116,16 @@ START_TEST(many_gid__of_a_number)
 	static const uint8_t expected[16] = {[10] = 0xff, 0xff, 239, 255, 0xa6, 0x1e};
 	uint8_t gid[16], grh[VERBS_GRH] = {[20] = 0x45, [36] = 239, 255, 0xa6, 0x1e};
 
-	ripc__verbs_many_gid(0xff00123489abc281, gid);
+	ripc__verbs_multicast_gid(0xff00123489abc281, gid);
 	ck_assert_mem_eq(gid, expected, sizeof(gid));
-	ck_assert(ripc__verbs_is_many(gid));
-	ck_assert(!ripc__verbs_is_many(roce.gid));
-	ck_assert(ripc__verbs_is_to_many(grh));
+	ck_assert(ripc__verbs_is_multicast(gid));
+	ck_assert(!ripc__verbs_is_multicast(roce.gid));
+	ck_assert(ripc__verbs_is_to_multicast(grh));
 	grh[37] = 254;
-	ck_assert(!ripc__verbs_is_to_many(grh));
+	ck_assert(!ripc__verbs_is_to_multicast(grh));
 	grh[37] = 255;
 	grh[20] = 0;
-	ck_assert(!ripc__verbs_is_to_many(grh));
+	ck_assert(!ripc__verbs_is_to_multicast(grh));
 }
 END_TEST
 

@@ -276,11 +276,11 @@ START_TEST(many__forged)
 	say_many(&lone, GROUP, TOKEN, FIRST);
 	lone.incarnation--;
 	ck_assert_uint_eq(lone_stats(&lone).drop_token, 5);
-	many.comes_to_many = true;
+	many.comes_by_multicast = true;
 	lone_say(&lone, &packet, NULL, NULL); /* with the partner's own token */
 	packet = group_short(GROUP, 1, 0);
 	lone_say(&lone, &packet, NULL, "12345678"); /* to our incarnation */
-	many.comes_to_many = false;
+	many.comes_by_multicast = false;
 	ck_assert_uint_eq(lone_stats(&lone).drop_malformed, 2);
 	expect_nothing(&lone);
 	ck_assert_uint_eq(lone.n_sent, since);

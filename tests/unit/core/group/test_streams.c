@@ -476,7 +476,7 @@ START_TEST(stream__service_closed)
 	ck_assert_uint_eq(many.n_routes, 1);
 	ck_assert_int_eq(ripc_service_close(lone->svc), 0);
 	ck_assert_uint_eq(many.n_routes, 0);
-	many.comes_to_many = false;
+	many.comes_by_multicast = false;
 	lone->svc = other;
 	ck_assert_int_eq(crowd_send(&crowd), 0);
 	ck_assert_uint_eq(n_to(lone, crowd.since, TO_MANY, WIRE_SHORT), 0); /* no partners yet */

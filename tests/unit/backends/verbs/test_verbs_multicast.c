@@ -107,12 +107,12 @@ static void finish(void)
 
 static int open_many(void)
 {
-	return BACKEND->many.open(&us.port, &many, &us.peer, NUMBER);
+	return BACKEND->multicast.open(&us.port, &many, &us.peer, NUMBER);
 }
 
 static int hear(struct end *end, uint64_t number)
 {
-	return BACKEND->many.hear(&end->port, &end->peer, number);
+	return BACKEND->multicast.hear(&end->port, &end->peer, number);
 }
 
 static int send_by(const struct verbs_peer *peer, char byte)
@@ -132,7 +132,7 @@ static int take(struct end *end, struct ripc__event *event)
 	if (n == 0)
 		return -1;
 	ck_assert_int_eq(n, 1);
-	ck_assert(events[0].kind == RIPC_EV_DATAGRAM || events[0].kind == RIPC_EV_MANY);
+	ck_assert(events[0].kind == RIPC_EV_DATAGRAM || events[0].kind == RIPC_EV_MULTICAST);
 	ck_assert_uint_eq(events[0].len, 1);
 	byte = events[0].data[0];
 	*event = events[0];
@@ -146,7 +146,7 @@ static void got(struct end *end, char byte, bool was_many)
 	struct ripc__event event;
 
 	ck_assert_int_eq(take(end, &event), byte);
-	ck_assert_int_eq(event.kind, was_many ? RIPC_EV_MANY : RIPC_EV_DATAGRAM);
+	ck_assert_int_eq(event.kind, was_many ? RIPC_EV_MULTICAST : RIPC_EV_DATAGRAM);
 	ck_assert(BACKEND->route.matches(&end->port, &end->peer, event.from));
 	ck_assert_int_eq(take(end, &event), -1);
 }
@@ -162,7 +162,7 @@ static void break_many(void)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
 
-	ck_assert_int_eq(ibv_modify_qp(left.port.many.qp, &attr, IBV_QP_STATE), 0);
+	ck_assert_int_eq(ibv_modify_qp(left.port.multicast.qp, &attr, IBV_QP_STATE), 0);
 	for (uint32_t i = 0; i < HEARD; i++)
 		end_move(&left);
 }
@@ -197,11 +197,11 @@ START_TEST(ignore__ends_it)
 {
 	begin();
 	ck_assert_int_eq(open_many(), 0);
-	BACKEND->many.ignore(&left.port, NUMBER);
+	BACKEND->multicast.ignore(&left.port, NUMBER);
 	ck_assert_int_eq(hear(&left, NUMBER), 0);
 	ck_assert_int_eq(hear(&left, NUMBER + 1), 0);
 	ck_assert_int_eq(hear(&right, NUMBER), 0);
-	BACKEND->many.ignore(&left.port, NUMBER);
+	BACKEND->multicast.ignore(&left.port, NUMBER);
 	ck_assert_uint_eq(n_joined, 2);
 	ck_assert_int_eq(send_by(&many, 'a'), 1);
 	got_nothing(&left);
@@ -220,19 +220,19 @@ START_TEST(ignore__numbers_of_one_group)
 	uint8_t gid[16], other_gid[16];
 
 	begin();
-	ripc__verbs_many_gid(NUMBER, gid);
+	ripc__verbs_multicast_gid(NUMBER, gid);
 	do
-		ripc__verbs_many_gid(++other, other_gid);
+		ripc__verbs_multicast_gid(++other, other_gid);
 	while (memcmp(gid, other_gid, sizeof(gid)) != 0);
 	ck_assert_int_eq(open_many(), 0);
 	ck_assert_int_eq(hear(&left, NUMBER), 0);
 	ck_assert_int_eq(hear(&left, other), 0);
 	ck_assert_uint_eq(n_joined, 1);
 	break_many();
-	BACKEND->many.ignore(&left.port, NUMBER);
+	BACKEND->multicast.ignore(&left.port, NUMBER);
 	ck_assert_int_eq(send_by(&many, 'a'), 1);
 	got(&left, 'a', true);
-	BACKEND->many.ignore(&left.port, other);
+	BACKEND->multicast.ignore(&left.port, other);
 	ck_assert_int_eq(send_by(&many, 'b'), 1);
 	got_nothing(&left);
 	ck_assert_uint_eq(n_joined, 0);
@@ -296,7 +296,7 @@ START_TEST(hear__so_many)
 	ck_assert_int_eq(open_many(), 0);
 	ck_assert_int_eq(send_by(&many, 'a'), 1);
 	got(&left, 'a', true);
-	BACKEND->many.ignore(&left.port, NUMBER + 1);
+	BACKEND->multicast.ignore(&left.port, NUMBER + 1);
 	ck_assert_int_eq(hear(&left, NUMBER + most), 0);
 	finish();
 }
@@ -321,7 +321,7 @@ START_TEST(hear__each_step_fails)
 			failed += error != 0;
 			ck_assert_uint_eq(n_joined, error == 0);
 			ck_assert_uint_eq(fake_verbs.n_attached, error == 0);
-			ck_assert(left.port.many.is_open || fake_verbs_live() == live);
+			ck_assert(left.port.multicast.is_open || fake_verbs_live() == live);
 			n_joined = 0; /* closing the socket leaves the groups */
 			end_close(&left);
 			open_on(&left, 8);
@@ -347,7 +347,7 @@ START_TEST(poll__junk)
 	ck_assert_int_eq(hear(&left, NUMBER), 0);
 	/* To it alone. */
 	direct = us.peer;
-	direct.qpn = left.port.many.qp->qp_num;
+	direct.qpn = left.port.multicast.qp->qp_num;
 	direct.qkey = QKEY;
 	ck_assert_int_eq(send_by(&direct, 'a'), 1);
 	got_nothing(&left);
@@ -418,7 +418,7 @@ START_TEST(poll__by_two_and_two)
 
 		for (int i = 0; i < n; i++, came++) {
 			ck_assert_int_eq(events[i].kind,
-				came % 2 ? RIPC_EV_DATAGRAM : RIPC_EV_MANY);
+				came % 2 ? RIPC_EV_DATAGRAM : RIPC_EV_MULTICAST);
 			BACKEND->datagrams.release(&left.port, events[i].handle);
 		}
 	}
@@ -462,7 +462,7 @@ START_TEST(poll__queue_pair_fails)
 	ck_assert_int_eq(send_by(&many, 'b'), 1);
 	got_nothing(&left);
 	ck_assert_int_eq(hear(&left, NUMBER + 2), -EIO);
-	BACKEND->many.ignore(&left.port, NUMBER);
+	BACKEND->multicast.ignore(&left.port, NUMBER);
 	ck_assert_int_eq(send_by(&us.peer, 'c'), 1);
 	got(&left, 'c', false);
 	finish();
@@ -506,5 +506,5 @@ int main(void)
 		{NULL, 0},
 	};
 
-	return suite_run_loops("verbs_many", tests);
+	return suite_run_loops("verbs_multicast", tests);
 }
