@@ -20,7 +20,7 @@ static void check_text(const char text[64])
 
 static void check_udp(const struct ripc__addr *addr, const uint8_t host[16], int family)
 {
-	struct udp_peer peer = {0};
+	struct udp_route peer = {0};
 	struct udp_addr own;
 	char text[64];
 

@@ -21,7 +21,7 @@
 
 struct end {
 	struct ofi_port port;
-	struct ofi_peer peer; /* the way to the other end */
+	struct ofi_route peer; /* the way to the other end */
 	struct ripc__attr attr;
 };
 
@@ -105,19 +105,19 @@ static inline void end_next(struct end *end, struct end *other, struct ripc__eve
 }
 
 /* A route, once there is a connection. */
-static inline void end_route_by(struct end *from, struct end *to, struct ofi_peer *peer)
+static inline void end_route_by(struct end *from, struct end *to, struct ofi_route *peer)
 {
 	struct ripc__event event;
 	struct ripc__addr addr;
 	int error;
 
 	end_addr(to, from, &addr);
-	error = ripc__ofi_peer_open(&from->port, peer, &addr);
+	error = ripc__ofi_route_open(&from->port, peer, &addr);
 	if (error == -EINPROGRESS) {
 		end_next(from, to, &event);
 		ck_assert_int_eq(event.kind, RIPC_EV_PEER);
 		ck_assert_ptr_eq(event.peer, peer);
-		ck_assert(ripc__ofi_peer_matches(&from->port, peer, event.from));
+		ck_assert(ripc__ofi_route_matches(&from->port, peer, event.from));
 		error = event.status;
 	}
 	ck_assert_int_eq(error, 0);

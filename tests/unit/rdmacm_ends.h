@@ -18,7 +18,7 @@
 
 struct end {
 	struct rdmacm_port port;
-	struct rdmacm_peer peers[ENDS];
+	struct rdmacm_route peers[ENDS];
 	struct ripc__attr attr;
 	struct ripc__event events[RIPC_EVENTS_MAX]; /* that came, without datagrams */
 	uint32_t n_events, n_datagrams;

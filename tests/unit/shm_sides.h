@@ -79,7 +79,7 @@ static inline void tear_down(void)
 	side_close(&right);
 }
 
-static inline void route(struct side *from, struct side *to, struct shm_peer *peer)
+static inline void route(struct side *from, struct side *to, struct shm_route *peer)
 {
 	struct ripc__addr addr;
 
@@ -87,7 +87,7 @@ static inline void route(struct side *from, struct side *to, struct shm_peer *pe
 	ck_assert_int_eq(SHM->route.open(&from->port, peer, &addr), 0);
 }
 
-static inline int send_byte(struct side *from, struct shm_peer *peer, uint8_t byte)
+static inline int send_byte(struct side *from, struct shm_route *peer, uint8_t byte)
 {
 	const struct iovec iov = {&byte, 1};
 	const struct ripc__tx tx = {.iov = &iov, .n_iov = 1, .len = 1};

@@ -13,7 +13,7 @@
 
 struct udp_side {
 	struct udp_port port;
-	struct udp_peer peer; /* the other side */
+	struct udp_route peer; /* the other side */
 	struct ripc__attr attr;
 };
 

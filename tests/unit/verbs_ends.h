@@ -18,7 +18,7 @@
 
 struct end {
 	struct verbs_port port;
-	struct verbs_peer peer; /* the way to the other end */
+	struct verbs_route peer; /* the way to the other end */
 	struct ripc__attr attr;
 	struct ripc__event events[RIPC_EVENTS_MAX]; /* that came, without datagrams */
 	uint32_t n_events, n_datagrams;

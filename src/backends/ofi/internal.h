@@ -137,7 +137,7 @@ struct ofi_link {
 };
 
 /* The state that core keeps for a partner. */
-struct ofi_peer {
+struct ofi_route {
 	struct ofi_link *link;
 	uint32_t resets; /* of the link, as far as core knows */
 };
@@ -261,7 +261,7 @@ void ripc__ofi_net_await(struct ofi_net *net);
 void ripc__ofi_net_stop(struct ofi_net *net);
 void ripc__ofi_net_close(struct ofi_net *net);
 
-/* ---- addr.c: bytes that come from outside -------------------------------------------------- */
+/* ---- addr.c: bytes that come from outside ------------------------------------------------ */
 
 /* Our own name, from the provider's bytes. */
 int ripc__ofi_name_from(const struct fi_info *info, const void *bytes, size_t len,
@@ -308,11 +308,11 @@ uint32_t ripc__ofi_links_take(struct ofi_port *port, struct ripc__event *events,
 int ripc__ofi_port_addr(void *port, uint8_t blob[RIPC_ADDR_MAX]);
 int ripc__ofi_addr_choose(void *port, const uint8_t *blob, size_t len, const uint8_t host[16],
 		struct ripc__addr *addr);
-int ripc__ofi_peer_open(void *port, void *peer, const struct ripc__addr *addr);
-void ripc__ofi_peer_close(void *port, void *peer);
-void ripc__ofi_where(void *port, const void *peer, struct ripc__where *where);
-uint32_t ripc__ofi_peer_mtu(void *port, void *peer);
-bool ripc__ofi_peer_matches(void *port, const void *peer, const struct ripc__addr *from);
+int ripc__ofi_route_open(void *port, void *route, const struct ripc__addr *addr);
+void ripc__ofi_route_close(void *port, void *route);
+void ripc__ofi_where(void *port, const void *route, struct ripc__where *where);
+uint32_t ripc__ofi_route_mtu(void *port, void *route);
+bool ripc__ofi_route_matches(void *port, const void *route, const struct ripc__addr *from);
 
 /* ---- send.c ------------------------------------------------------------------------------ */
 
@@ -336,7 +336,7 @@ int ripc__ofi_greet(struct ofi_port *port, struct ofi_link *link);
 
 /* ---- ofi.c ------------------------------------------------------------------------------- */
 
-int ripc__ofi_send(void *port, void *peer, const struct ripc__tx *tx, uint32_t n);
+int ripc__ofi_send(void *port, void *route, const struct ripc__tx *tx, uint32_t n);
 
 /* ---- memory.c: keys and regions ---------------------------------------------------------- */
 
@@ -344,9 +344,9 @@ int ripc__ofi_send(void *port, void *peer, const struct ripc__tx *tx, uint32_t n
 void ripc__ofi_regions_close(struct ofi_device *dev);
 /* Closes all memory: no partner can reach it any more. */
 void ripc__ofi_memory_close(struct ofi_device *dev);
-int ripc__ofi_mem_reg(void *port, void *peer, void *mem, size_t len, bool source, void **region);
+int ripc__ofi_mem_reg(void *port, void *route, void *mem, size_t len, bool source, void **region);
 void ripc__ofi_mem_dereg(void *port, void *region);
-int ripc__ofi_mem_open(void *port, void *peer, void *mem, size_t len, bool writable,
+int ripc__ofi_mem_open(void *port, void *route, void *mem, size_t len, bool writable,
 		struct ripc__key *key);
 int ripc__ofi_mem_close(void *port, const struct ripc__key *key, enum ripc__closing how,
 		uint64_t cookie);
@@ -360,7 +360,7 @@ int ripc__ofi_key_parse(const struct ofi_port *port, const struct ripc__key *wir
 /* ---- memory.c: reads --------------------------------------------------------------------- */
 
 void ripc__ofi_reads_open(struct ofi_port *port);
-int ripc__ofi_read(void *port, void *peer, const struct ripc__move *move);
+int ripc__ofi_read(void *port, void *route, const struct ripc__move *move);
 /* libfabric is done with the read. */
 void ripc__ofi_read_end(struct ofi_port *port, struct ofi_read *read, int status);
 /* Tries again what waits. */

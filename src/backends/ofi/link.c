@@ -440,10 +440,10 @@ int ripc__ofi_addr_choose(void *state, const uint8_t *blob, size_t len, const ui
 	return 0;
 }
 
-int ripc__ofi_peer_open(void *state, void *peer_state, const struct ripc__addr *addr)
+int ripc__ofi_route_open(void *state, void *route_state, const struct ripc__addr *addr)
 {
 	struct ofi_port *port = state;
-	struct ofi_peer *peer = peer_state;
+	struct ofi_route *route = route_state;
 	struct ofi_link *link;
 	struct ofi_name name;
 	int error;
@@ -455,31 +455,31 @@ int ripc__ofi_peer_open(void *state, void *peer_state, const struct ripc__addr *
 	error = link_get(port, addr, &link);
 	if (error)
 		return error;
-	*peer = (struct ofi_peer){.link = link, .resets = link->resets};
-	link->opener = peer_state;
+	*route = (struct ofi_route){.link = link, .resets = link->resets};
+	link->opener = route_state;
 	return link->opening ? -EINPROGRESS : 0;
 }
 
-void ripc__ofi_peer_close(void *port, void *peer)
+void ripc__ofi_route_close(void *port, void *route)
 {
-	link_put(port, ((struct ofi_peer *)peer)->link);
+	link_put(port, ((struct ofi_route *)route)->link);
 }
 
-void ripc__ofi_where(void *port, const void *peer, struct ripc__where *where)
+void ripc__ofi_where(void *port, const void *route, struct ripc__where *where)
 {
 	(void)port;
-	where->addr = ((const struct ofi_peer *)peer)->link->addr;
+	where->addr = ((const struct ofi_route *)route)->link->addr;
 	where->reader = 0;
 }
 
-uint32_t ripc__ofi_peer_mtu(void *port, void *peer)
+uint32_t ripc__ofi_route_mtu(void *port, void *route)
 {
-	(void)peer;
+	(void)route;
 	return ((struct ofi_port *)port)->dev.datagram_max;
 }
 
-bool ripc__ofi_peer_matches(void *port, const void *peer, const struct ripc__addr *from)
+bool ripc__ofi_route_matches(void *port, const void *route, const struct ripc__addr *from)
 {
 	(void)port;
-	return is_at(((const struct ofi_peer *)peer)->link, from);
+	return is_at(((const struct ofi_route *)route)->link, from);
 }

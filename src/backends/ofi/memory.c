@@ -69,7 +69,7 @@ static void deregister(struct ofi_device *dev, struct fid_mr *mr)
 
 /* ---- destinations of reads --------------------------------------------------------------- */
 
-int ripc__ofi_mem_reg(void *state, void *peer, void *mem, size_t len, bool source, void **region)
+int ripc__ofi_mem_reg(void *state, void *route, void *mem, size_t len, bool source, void **region)
 {
 	RIPC__HOLD_CANCEL;
 	struct iovec range = {.iov_base = mem, .iov_len = len};
@@ -77,7 +77,7 @@ int ripc__ofi_mem_reg(void *state, void *peer, void *mem, size_t len, bool sourc
 	struct ofi_device *dev = &((struct ofi_port *)state)->dev;
 	int error = made ? 0 : -ENOMEM;
 
-	(void)peer;
+	(void)route;
 	if (!error)
 		error = register_memory(dev, &range, source ? FI_WRITE : FI_READ, &made->mr);
 	if (error) {
@@ -146,7 +146,7 @@ static int key_of(const struct ofi_key *open, const struct ofi_link *link, struc
 	return 0;
 }
 
-int ripc__ofi_mem_open(void *state, void *peer, void *mem, size_t len, bool writable,
+int ripc__ofi_mem_open(void *state, void *route, void *mem, size_t len, bool writable,
 		struct ripc__key *key)
 {
 	RIPC__HOLD_CANCEL;
@@ -163,7 +163,7 @@ int ripc__ofi_mem_open(void *state, void *peer, void *mem, size_t len, bool writ
 	if (error)
 		goto err_free;
 	open->address = has_mode(dev, FI_MR_VIRT_ADDR) ? (uintptr_t)mem : 0;
-	error = key_of(open, ((struct ofi_peer *)peer)->link, &made);
+	error = key_of(open, ((struct ofi_route *)route)->link, &made);
 	if (!error)
 		error = ripc__map_put(&dev->keys, made.key, open);
 	if (error)
@@ -332,23 +332,23 @@ static void begin(struct ofi_port *port, struct ofi_read *read)
 	list_append(&link->reads, &read->node);
 }
 
-int ripc__ofi_read(void *state, void *peer_state, const struct ripc__move *move)
+int ripc__ofi_read(void *state, void *route_state, const struct ripc__move *move)
 {
 	RIPC__HOLD_CANCEL;
-	struct ofi_peer *peer = peer_state;
+	struct ofi_route *route = route_state;
 	struct ofi_port *port = state;
 	struct ofi_read *read;
 	struct ofi_region *region = move->region;
 	int error;
 
-	if (port->is_lost || peer->resets != peer->link->resets)
+	if (port->is_lost || route->resets != route->link->resets)
 		return -ECONNRESET;
 	if (list_empty(&port->free_reads))
 		return -EAGAIN;
 	if (move->len && !region && has_mode(&port->dev, FI_MR_LOCAL))
 		return -EINVAL;
 	read = list_entry(list_pop(&port->free_reads), struct ofi_read, node);
-	read->link = peer->link;
+	read->link = route->link;
 	read->cookie = move->cookie;
 	read->mem = move->mem;
 	read->len = move->len;

@@ -212,12 +212,12 @@ static void close_all(void *state)
 	close_device(&port->dev);
 }
 
-int ripc__ofi_send(void *state, void *peer_state, const struct ripc__tx *tx, uint32_t n)
+int ripc__ofi_send(void *state, void *route_state, const struct ripc__tx *tx, uint32_t n)
 {
 	RIPC__HOLD_CANCEL;
 	struct ofi_port *port = state;
-	struct ofi_peer *peer = peer_state;
-	struct ofi_link *link = peer->link;
+	struct ofi_route *route = route_state;
+	struct ofi_link *link = route->link;
 	uint32_t taken;
 
 	if (tx[0].len > port->dev.datagram_max)
@@ -226,14 +226,14 @@ int ripc__ofi_send(void *state, void *peer_state, const struct ripc__tx *tx, uin
 		if (!ripc__ofi_has_room(port, link))
 			ripc__ofi_progress(port);
 		/* Progress may have shown that the partner is gone, with its entry. */
-		if (port->is_lost || peer->resets != link->resets ||
+		if (port->is_lost || route->resets != link->resets ||
 				!ripc__ofi_has_room(port, link) ||
 				ripc__ofi_send_one(port, link, &tx[taken]))
 			break;
 	}
 	if (taken)
 		return (int)taken;
-	if (port->is_lost || peer->resets != link->resets)
+	if (port->is_lost || route->resets != link->resets)
 		return -ECONNRESET;
 	link->missed = true;
 	return 0;
@@ -243,7 +243,7 @@ const struct ripc__backend ripc__ofi_backend = {
 	.name = "ofi",
 	.id = 6,
 	.port_size = sizeof(struct ofi_port),
-	.route_size = sizeof(struct ofi_peer),
+	.route_size = sizeof(struct ofi_route),
 	.is_sealable = true,
 	.net = {
 		.probe = probe,
@@ -256,11 +256,11 @@ const struct ripc__backend ripc__ofi_backend = {
 	.route = {
 		.choose = ripc__ofi_addr_choose,
 		.text = ripc__ofi_addr_text,
-		.open = ripc__ofi_peer_open,
-		.close = ripc__ofi_peer_close,
+		.open = ripc__ofi_route_open,
+		.close = ripc__ofi_route_close,
 		.where = ripc__ofi_where,
-		.mtu = ripc__ofi_peer_mtu,
-		.matches = ripc__ofi_peer_matches,
+		.mtu = ripc__ofi_route_mtu,
+		.matches = ripc__ofi_route_matches,
 	},
 	.datagrams = {
 		.send = ripc__ofi_send,

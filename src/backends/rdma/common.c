@@ -149,7 +149,7 @@ int ripc__rdma_post(struct ibv_qp *qp, bool guarded, struct ibv_send_wr *wr,
  * number, because core may move a route's memory meanwhile.
  */
 
-struct ripc__rdma_opening *ripc__rdma_opening_new(uint32_t *last, void *peer,
+struct ripc__rdma_opening *ripc__rdma_opening_new(uint32_t *last, void *route,
 		const struct ripc__addr *addr)
 {
 	struct ripc__rdma_opening *opening = calloc(1, sizeof(*opening));
@@ -157,7 +157,7 @@ struct ripc__rdma_opening *ripc__rdma_opening_new(uint32_t *last, void *peer,
 	if (!opening)
 		return NULL;
 	opening->from = *addr;
-	opening->event = (struct ripc__event){.kind = RIPC_EV_PEER, .peer = peer};
+	opening->event = (struct ripc__event){.kind = RIPC_EV_PEER, .peer = route};
 	*last += *last + 1 ? 1 : 2; /* never 0 */
 	opening->number = *last;
 	list_init(&opening->node);

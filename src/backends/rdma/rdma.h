@@ -100,7 +100,7 @@ static inline bool ripc__rdma_is_v4(const uint8_t ip[16])
 	return memcmp(ip, mapped, sizeof(mapped)) == 0;
 }
 
-/* ---- common.c: the completion queue ------------------------------------------------------- */
+/* ---- common.c: the completion queue ------------------------------------------------------ */
 
 /* A completion queue, with a channel that reports when it has something. */
 struct ripc__rdma_queue {
@@ -321,7 +321,7 @@ struct ripc__rdma_opening {
 };
 
 /* last: the number of the one before. NULL: no memory. */
-struct ripc__rdma_opening *ripc__rdma_opening_new(uint32_t *last, void *peer,
+struct ripc__rdma_opening *ripc__rdma_opening_new(uint32_t *last, void *route,
 		const struct ripc__addr *addr);
 /* One opening, or all waiting ones, have ended: they are polled with this status. */
 void ripc__rdma_opening_end(struct ripc__rdma_opening *opening, int status, struct list *ended);

@@ -348,14 +348,14 @@ int ripc__rdmacm_mem_close(void *port, const struct ripc__key *key, enum ripc__c
 /* ---- rdmacm.c: partners as core knows them ----------------------------------------------- */
 
 /* The state that core keeps for a partner. */
-struct rdmacm_peer {
+struct rdmacm_route {
 	struct rdmacm_link *link; /* over UDP NULL, until a connection is needed */
 	union {
 		struct {
 			uint32_t opening; /* of its (former) struct ripc__rdma_opening */
 			uint32_t resets;  /* of the link, as far as core knows */
 		};
-		struct udp_peer udp; /* if datagrams are sent over UDP */
+		struct udp_route udp; /* if datagrams are sent over UDP */
 	};
 };
 

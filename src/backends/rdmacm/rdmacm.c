@@ -235,7 +235,7 @@ static void close_device(struct rdmacm_device *dev)
 	device_close(dev);
 }
 
-/* ---- datagrams over UDP ------------------------------------------------------------------- */
+/* ---- datagrams over UDP ------------------------------------------------------------------ */
 
 /*
  * Datagrams over UDP, by the udp backend, at the number of the port that is listened on: one
@@ -258,7 +258,7 @@ static int udp_open(struct rdmacm_port *port, struct ripc__attr *attr)
 	return 0;
 }
 
-static int udp_peer_open(struct rdmacm_port *port, struct rdmacm_peer *peer,
+static int udp_peer_open(struct rdmacm_port *port, struct rdmacm_route *route,
 		const struct rdmacm_addr *remote)
 {
 	struct udp_addr own = {.at = {.sin6_family = AF_INET6, .sin6_port = htons(remote->port)}};
@@ -266,14 +266,14 @@ static int udp_peer_open(struct rdmacm_port *port, struct rdmacm_peer *peer,
 
 	memcpy(&own.at.sin6_addr, remote->ip, sizeof(remote->ip));
 	ripc__udp_addr_fill(&addr, &own);
-	*peer = (struct rdmacm_peer){0};
-	return UDP->route.open(&port->udp, &peer->udp, &addr);
+	*route = (struct rdmacm_route){0};
+	return UDP->route.open(&port->udp, &route->udp, &addr);
 }
 
-static int udp_send(struct rdmacm_port *port, struct rdmacm_peer *peer,
+static int udp_send(struct rdmacm_port *port, struct rdmacm_route *route,
 		const struct ripc__tx *tx, uint32_t n)
 {
-	int sent = UDP->datagrams.send(&port->udp, &peer->udp, tx, n);
+	int sent = UDP->datagrams.send(&port->udp, &route->udp, tx, n);
 
 	/* The address that the socket is bound to is not this host's any more. */
 	if (sent == -EINVAL || sent == -EADDRNOTAVAIL || sent == -ENETUNREACH)
@@ -627,7 +627,7 @@ static struct rdmacm_conn *ready_conn(const struct rdmacm_link *link)
 }
 
 /* Opens a route whose datagrams use a connection. */
-static int open_by_link(struct rdmacm_port *port, struct rdmacm_peer *peer,
+static int open_by_link(struct rdmacm_port *port, struct rdmacm_route *route,
 		const struct ripc__addr *addr, const struct rdmacm_addr *remote)
 {
 	struct ripc__rdma_opening *opening = NULL;
@@ -637,24 +637,24 @@ static int open_by_link(struct rdmacm_port *port, struct rdmacm_peer *peer,
 	if (error)
 		return error;
 	if (!ready_conn(link)) {
-		opening = ripc__rdma_opening_new(&port->opening, peer, addr);
+		opening = ripc__rdma_opening_new(&port->opening, route, addr);
 		port->look |= !opening; /* the link may be useless */
 		if (!opening)
 			return -ENOMEM;
 	}
 	link->n_routes++;
-	*peer = (struct rdmacm_peer){.link = link, .opening = opening ? opening->number : 0};
+	*route = (struct rdmacm_route){.link = link, .opening = opening ? opening->number : 0};
 	if (opening && ripc__rdmacm_link_is_held(link)) {
 		ripc__rdma_opening_end(opening, link->error, &port->opened);
 	} else if (opening) {
 		list_append(&link->openings, &opening->node);
 		ripc__rdmacm_link_want(link);
 	}
-	peer->resets = link->resets;
+	route->resets = link->resets;
 	return opening ? -EINPROGRESS : 0;
 }
 
-static int peer_open(void *state, void *peer, const struct ripc__addr *addr)
+static int peer_open(void *state, void *route, const struct ripc__addr *addr)
 {
 	struct rdmacm_port *port = state;
 	struct rdmacm_addr remote;
@@ -662,58 +662,58 @@ static int peer_open(void *state, void *peer, const struct ripc__addr *addr)
 
 	if (error)
 		return error;
-	return port->self.by_udp ? udp_peer_open(port, peer, &remote) :
-		open_by_link(port, peer, addr, &remote);
+	return port->self.by_udp ? udp_peer_open(port, route, &remote) :
+		open_by_link(port, route, addr, &remote);
 }
 
-static void remote_of(const struct rdmacm_port *port, const struct rdmacm_peer *peer,
+static void remote_of(const struct rdmacm_port *port, const struct rdmacm_route *route,
 		struct rdmacm_addr *remote)
 {
 	if (port->self.by_udp)
-		udp_addr(&peer->udp.to, remote);
+		udp_addr(&route->udp.to, remote);
 	else
-		*remote = peer->link->remote;
+		*remote = route->link->remote;
 }
 
-static void peer_close(void *state, void *peer_state)
+static void peer_close(void *state, void *route_state)
 {
 	struct rdmacm_port *port = state;
-	struct rdmacm_peer *peer = peer_state;
-	struct rdmacm_link *link = peer->link;
+	struct rdmacm_route *route = route_state;
+	struct rdmacm_link *link = route->link;
 
 	if (!link)
 		return;
 	if (!port->self.by_udp)
-		ripc__rdma_opening_forget(&link->openings, &port->opened, peer->opening);
-	peer->link = NULL;
+		ripc__rdma_opening_forget(&link->openings, &port->opened, route->opening);
+	route->link = NULL;
 	if (--link->n_routes == 0)
 		port->look = true; /* the link may be useless now */
 }
 
-static void where(void *port, const void *peer, struct ripc__where *where)
+static void where(void *port, const void *route, struct ripc__where *where)
 {
 	struct rdmacm_addr remote;
 
-	remote_of(port, peer, &remote);
+	remote_of(port, route, &remote);
 	ripc__rdmacm_addr_fill(&remote, &where->addr);
 	where->reader = 0;
 }
 
-static uint32_t peer_mtu(void *state, void *peer)
+static uint32_t peer_mtu(void *state, void *route)
 {
 	struct rdmacm_port *port = state;
 
 	if (port->self.by_udp)
-		return ripc__udp_peer_mtu(&port->udp, &((struct rdmacm_peer *)peer)->udp);
+		return ripc__udp_route_mtu(&port->udp, &((struct rdmacm_route *)route)->udp);
 	return RDMACM_BUFFER - RDMACM_PREAMBLE;
 }
 
-static bool peer_matches(void *port, const void *peer, const struct ripc__addr *from)
+static bool peer_matches(void *port, const void *route, const struct ripc__addr *from)
 {
 	const uint8_t *blob = from->blob;
 	struct rdmacm_addr remote;
 
-	remote_of(port, peer, &remote);
+	remote_of(port, route, &remote);
 	return from->len == RDMACM_ADDR_LEN && blob[0] == RDMACM_VERSION &&
 		blob[1] == remote.by_udp && get16(blob + 2) == remote.port &&
 		memcmp(blob + 4, remote.ip, sizeof(remote.ip)) == 0;
@@ -721,22 +721,22 @@ static bool peer_matches(void *port, const void *peer, const struct ripc__addr *
 
 /* ---- datagrams --------------------------------------------------------------------------- */
 
-static int send_datagrams(void *state, void *peer_state, const struct ripc__tx *tx, uint32_t n)
+static int send_datagrams(void *state, void *route_state, const struct ripc__tx *tx, uint32_t n)
 {
 	RIPC__HOLD_CANCEL;
 	struct rdmacm_port *port = state;
-	struct rdmacm_peer *peer = peer_state;
-	struct rdmacm_link *link = peer->link;
+	struct rdmacm_route *route = route_state;
+	struct rdmacm_link *link = route->link;
 	struct rdmacm_conn *conn;
 	int sent;
 
 	if (port->rdma->is_lost)
 		return -ECONNRESET;
 	if (port->self.by_udp)
-		return udp_send(port, peer, tx, n);
+		return udp_send(port, route, tx, n);
 	conn = ready_conn(link);
-	if (peer->resets != link->resets || (!conn && ripc__rdmacm_link_is_held(link))) {
-		peer->resets = link->resets;
+	if (route->resets != link->resets || (!conn && ripc__rdmacm_link_is_held(link))) {
+		route->resets = link->resets;
 		return -ECONNRESET;
 	}
 	if (tx[0].len > RDMACM_BUFFER - RDMACM_PREAMBLE)
@@ -760,42 +760,42 @@ static int send_datagrams(void *state, void *peer_state, const struct ripc__tx *
 /* ---- memory, reads and writes ------------------------------------------------------------ */
 
 /* The route's link, for memory: the link and its protection domain are made if need be. */
-static int peer_link(struct rdmacm_port *port, void *peer_state, struct rdmacm_link **link)
+static int peer_link(struct rdmacm_port *port, void *route_state, struct rdmacm_link **link)
 {
-	struct rdmacm_peer *peer = peer_state;
+	struct rdmacm_route *route = route_state;
 	struct rdmacm_addr remote;
 	int error;
 
-	if (!peer->link) {
-		remote_of(port, peer, &remote);
-		error = ripc__rdmacm_link_get(port, &remote, false, &peer->link);
+	if (!route->link) {
+		remote_of(port, route, &remote);
+		error = ripc__rdmacm_link_get(port, &remote, false, &route->link);
 		if (error)
 			return error;
-		peer->link->n_routes++;
+		route->link->n_routes++;
 	}
-	*link = peer->link;
-	return ripc__rdmacm_link_space(peer->link);
+	*link = route->link;
+	return ripc__rdmacm_link_space(route->link);
 }
 
-static int mem_reg(void *port, void *peer, void *mem, size_t len, bool source, void **region)
+static int mem_reg(void *port, void *route, void *mem, size_t len, bool source, void **region)
 {
 	RIPC__HOLD_CANCEL;
 	struct iovec range = {.iov_base = mem, .iov_len = len};
 	struct rdmacm_link *link;
-	int error = peer_link(port, peer, &link);
+	int error = peer_link(port, route, &link);
 
 	/* On iWARP the answer to a read is a tagged message to our memory (RFC 5040, 5.2). */
 	return error ? error : ripc__rdma_region_open(link->space, &range, source ? 0 :
 		IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, region);
 }
 
-static int mem_open(void *port, void *peer, void *mem, size_t len, bool writable,
+static int mem_open(void *port, void *route, void *mem, size_t len, bool writable,
 		struct ripc__key *key)
 {
 	RIPC__HOLD_CANCEL;
 	struct iovec range = {.iov_base = mem, .iov_len = len};
 	struct rdmacm_link *link;
-	int error = peer_link(port, peer, &link);
+	int error = peer_link(port, route, &link);
 
 	if (!error)
 		error = ripc__rdmacm_key_open(port, link->space, &range, writable, key);
@@ -804,11 +804,11 @@ static int mem_open(void *port, void *peer, void *mem, size_t len, bool writable
 	return error;
 }
 
-static int move(void *port, void *peer, const struct ripc__move *move)
+static int move(void *port, void *route, const struct ripc__move *move)
 {
 	RIPC__HOLD_CANCEL;
 	struct rdmacm_link *link;
-	int error = peer_link(port, peer, &link);
+	int error = peer_link(port, route, &link);
 
 	if (!error)
 		error = ripc__rdma_move(&link->flow, move);
@@ -821,7 +821,7 @@ const struct ripc__backend ripc__rdmacm_backend = {
 	.name = "rdmacm",
 	.id = 5,
 	.port_size = sizeof(struct rdmacm_port),
-	.route_size = sizeof(struct rdmacm_peer),
+	.route_size = sizeof(struct rdmacm_route),
 	.is_sealable = true,
 	.net = {
 		.probe = probe,

@@ -384,11 +384,11 @@ static int find_memory(struct shm_out *out, const void *mem, size_t len,
 	return *import ? 0 : -EINVAL;
 }
 
-int ripc__shm_mem_open(void *state, void *peer, void *mem, size_t len, bool writable,
+int ripc__shm_mem_open(void *state, void *route, void *mem, size_t len, bool writable,
 		struct ripc__key *key)
 {
 	RIPC__HOLD_CANCEL;
-	struct shm_out *out = ((struct shm_peer *)peer)->out;
+	struct shm_out *out = ((struct shm_route *)route)->out;
 	struct ripc__shared memory;
 	struct shm_import *import;
 	struct shm_entry range = {.len = len};
@@ -552,7 +552,7 @@ bool ripc__shm_any_home(struct shm_port *port)
 
 static void handed_free(struct shm_port *port, struct shm_key *key)
 {
-	struct shm_peer peer = {key->out};
+	struct shm_route route = {key->out};
 	bool left = is_mapped(key) || is_left(key), had_entry = !key->ended;
 
 	ripc__mutex_lock(&port->handed_lock);
@@ -563,7 +563,7 @@ static void handed_free(struct shm_port *port, struct shm_key *key)
 		key->out->exports->n_handed--;
 	}
 	if (key->out)
-		ripc__shm_peer_close(port, &peer);
+		ripc__shm_route_close(port, &route);
 	key_free(port, key, left);
 }
 

@@ -233,7 +233,7 @@ void ripc__shm_imports_end(struct shm_port *port, struct shm_in *in)
 
 /* ---- reading ----------------------------------------------------------------------------- */
 
-int ripc__shm_read(void *state, void *peer, const struct ripc__move *move)
+int ripc__shm_read(void *state, void *route, const struct ripc__move *move)
 {
 	RIPC__HOLD_CANCEL;
 	struct shm_port *port = state;
@@ -244,7 +244,7 @@ int ripc__shm_read(void *state, void *peer, const struct ripc__move *move)
 	read = &port->reads[(port->first_read + port->n_reads++) % SHM_READS];
 	*read = (struct shm_read){.key = move->key, .offset = move->offset,
 		.cookie = move->cookie, .to = move->mem, .len = move->len};
-	memcpy(read->name, ((struct shm_peer *)peer)->out->name, SHM_NAME_LEN);
+	memcpy(read->name, ((struct shm_route *)route)->out->name, SHM_NAME_LEN);
 	/* The slab of the key was handed over before the key: perhaps it is still in the socket. */
 	port->look = true;
 	ripc__shm_point("read_posted");
@@ -395,7 +395,7 @@ static const uint8_t *locate_late(struct shm_port *port, const uint8_t name[SHM_
 	return locate_now(port, name, key, len, grip);
 }
 
-int ripc__shm_map(void *state, void *peer, const struct ripc__key *key, size_t len,
+int ripc__shm_map(void *state, void *route, const struct ripc__key *key, size_t len,
 		struct ripc__mapping *mapping)
 {
 	RIPC__HOLD_CANCEL;
@@ -407,7 +407,7 @@ int ripc__shm_map(void *state, void *peer, const struct ripc__key *key, size_t l
 
 	if (!grip)
 		return -ENOMEM;
-	mem = locate_late(port, ((struct shm_peer *)peer)->out->name, key, len, grip);
+	mem = locate_late(port, ((struct shm_route *)route)->out->name, key, len, grip);
 	claim = mem ? &grip->in->imports->claims->keys[key->address] : NULL;
 	if (!claim || atomic_load(claim) == key->key) {
 		free(grip);

@@ -438,7 +438,7 @@ struct shm_port {
 	struct shm_read reads[SHM_READS];
 };
 
-struct shm_peer {
+struct shm_route {
 	struct shm_out *out;
 };
 
@@ -509,12 +509,12 @@ int ripc__shm_admission_read(const struct ripc__host *host, struct shm_admission
 bool ripc__shm_admits(const struct shm_admission *admission, int fd, const struct ucred *who);
 
 /* out.c */
-int ripc__shm_peer_open(void *port, void *peer, const struct ripc__addr *addr);
-void ripc__shm_peer_close(void *port, void *peer);
-void ripc__shm_where(void *port, const void *peer, struct ripc__where *where);
-uint32_t ripc__shm_peer_mtu(void *port, void *peer);
-bool ripc__shm_peer_matches(void *port, const void *peer, const struct ripc__addr *from);
-int ripc__shm_send(void *port, void *peer, const struct ripc__tx *tx, uint32_t n);
+int ripc__shm_route_open(void *port, void *route, const struct ripc__addr *addr);
+void ripc__shm_route_close(void *port, void *route);
+void ripc__shm_where(void *port, const void *route, struct ripc__where *where);
+uint32_t ripc__shm_route_mtu(void *port, void *route);
+bool ripc__shm_route_matches(void *port, const void *route, const struct ripc__addr *from);
+int ripc__shm_send(void *port, void *route, const struct ripc__tx *tx, uint32_t n);
 /* Connects if need be. 0, or the reason why nothing can be sent over the socket now. */
 int ripc__shm_out_connect(struct shm_port *port, struct shm_out *out);
 /* Wakes the receiver of this name, if it sleeps and we have a ring there. */
@@ -569,7 +569,7 @@ void ripc__shm_clock_start(struct shm_port *port);
 void ripc__shm_clock_strike(struct shm_port *port);
 
 /* export.c: our memory for others */
-int ripc__shm_mem_open(void *port, void *peer, void *mem, size_t len, bool writable,
+int ripc__shm_mem_open(void *port, void *route, void *mem, size_t len, bool writable,
 		struct ripc__key *key);
 int ripc__shm_mem_close(void *port, const struct ripc__key *key, enum ripc__closing how,
 		uint64_t cookie);
@@ -589,8 +589,8 @@ void ripc__shm_exports_trim(struct shm_out *out);
 const struct ripc__shared *ripc__shm_exported(struct shm_port *port, int fd);
 
 /* import.c: others' memory for us */
-int ripc__shm_read(void *port, void *peer, const struct ripc__move *move);
-int ripc__shm_map(void *port, void *peer, const struct ripc__key *key, size_t len,
+int ripc__shm_read(void *port, void *route, const struct ripc__move *move);
+int ripc__shm_map(void *port, void *route, const struct ripc__key *key, size_t len,
 		struct ripc__mapping *mapping);
 void ripc__shm_unmap(void *port, void *handle);
 /* Goes on with reads, for a while; fills in up to n events. */

@@ -56,10 +56,10 @@ static void drop(struct shm_port *port, struct shm_out *out)
 		ripc__map_remove(&port->outs, get64(out->name));
 }
 
-int ripc__shm_peer_open(void *state, void *peer_state, const struct ripc__addr *addr)
+int ripc__shm_route_open(void *state, void *route_state, const struct ripc__addr *addr)
 {
 	struct shm_port *port = state;
-	struct shm_peer *peer = peer_state;
+	struct shm_route *route = route_state;
 	struct shm_out *out;
 
 	if (addr->len != SHM_ADDR_LEN)
@@ -81,7 +81,7 @@ int ripc__shm_peer_open(void *state, void *peer_state, const struct ripc__addr *
 		out->n_turned_away = 0;
 	}
 	out->refs++;
-	peer->out = out;
+	route->out = out;
 	return 0;
 }
 
@@ -103,10 +103,10 @@ void ripc__shm_out_cut(struct shm_port *port, struct shm_out *out)
 	out->state = SHM_IDLE;
 }
 
-void ripc__shm_peer_close(void *state, void *peer_state)
+void ripc__shm_route_close(void *state, void *route_state)
 {
 	struct shm_port *port = state;
-	struct shm_out *out = ((struct shm_peer *)peer_state)->out;
+	struct shm_out *out = ((struct shm_route *)route_state)->out;
 
 	if (--out->refs > 0)
 		return;
@@ -115,24 +115,24 @@ void ripc__shm_peer_close(void *state, void *peer_state)
 	free(out);
 }
 
-void ripc__shm_where(void *port, const void *peer, struct ripc__where *where)
+void ripc__shm_where(void *port, const void *route, struct ripc__where *where)
 {
-	const uint8_t *name = ((const struct shm_peer *)peer)->out->name;
+	const uint8_t *name = ((const struct shm_route *)route)->out->name;
 
 	ripc__shm_addr_fill(port, name, &where->addr);
 	where->reader = get64(name);
 }
 
-uint32_t ripc__shm_peer_mtu(void *port, void *peer)
+uint32_t ripc__shm_route_mtu(void *port, void *route)
 {
 	(void)port;
-	(void)peer;
+	(void)route;
 	return RIPC_DATAGRAM_MAX;
 }
 
-bool ripc__shm_peer_matches(void *port, const void *peer, const struct ripc__addr *from)
+bool ripc__shm_route_matches(void *port, const void *route, const struct ripc__addr *from)
 {
-	const struct shm_out *out = ((const struct shm_peer *)peer)->out;
+	const struct shm_out *out = ((const struct shm_route *)route)->out;
 
 	(void)port;
 	return from->len == SHM_ADDR_LEN && memcmp(from->blob + 8, out->name, SHM_NAME_LEN) == 0;
@@ -329,11 +329,11 @@ void ripc__shm_out_rouse(struct shm_port *port, const uint8_t name[SHM_NAME_LEN]
 }
 
 /* Sends without a ring: none yet, or not any more. */
-static RIPC__RARE int send_unlinked(struct shm_port *port, struct shm_peer *peer,
+static RIPC__RARE int send_unlinked(struct shm_port *port, struct shm_route *route,
 		const struct ripc__tx *tx, uint32_t n)
 {
 	RIPC__HOLD_CANCEL;
-	struct shm_out *out = peer->out;
+	struct shm_out *out = route->out;
 	uint32_t taken = 0;
 	int error = advance(port, out);
 
@@ -343,19 +343,19 @@ static RIPC__RARE int send_unlinked(struct shm_port *port, struct shm_peer *peer
 	if (error)
 		return error == -EAGAIN ? 0 : error;
 	if (out->state == SHM_LINKED)
-		return ripc__shm_send(port, peer, tx, n);
+		return ripc__shm_send(port, route, tx, n);
 	if (out->state == SHM_EARLY)
 		taken = send_early(port, out, tx, n);
 	return !taken && out->state == SHM_DEAD ? out->why : (int)taken;
 }
 
-int ripc__shm_send(void *port, void *peer, const struct ripc__tx *tx, uint32_t n)
+int ripc__shm_send(void *port, void *route, const struct ripc__tx *tx, uint32_t n)
 {
-	struct shm_out *out = ((struct shm_peer *)peer)->out;
+	struct shm_out *out = ((struct shm_route *)route)->out;
 
 	if (tx->len > RIPC_DATAGRAM_MAX)
 		return -EMSGSIZE;
 	if (out->state != SHM_LINKED)
-		return send_unlinked(port, peer, tx, n);
+		return send_unlinked(port, route, tx, n);
 	return (int)put_all(out, tx, n);
 }

@@ -32,36 +32,36 @@ static void add_control(struct msghdr *message, int level, int type, const void 
 	message->msg_controllen += CMSG_SPACE(len);
 }
 
-static void add_source(struct msghdr *message, int family, const struct udp_peer *peer)
+static void add_source(struct msghdr *message, int family, const struct udp_route *route)
 {
-	struct in6_pktinfo info6 = {peer->local, peer->to.sin6_scope_id};
+	struct in6_pktinfo info6 = {route->local, route->to.sin6_scope_id};
 	struct in_pktinfo info = {0};
 
 	if (family == AF_INET6) {
 		add_control(message, IPPROTO_IPV6, IPV6_PKTINFO, &info6, sizeof(info6));
 		return;
 	}
-	memcpy(&info.ipi_spec_dst, &peer->local.s6_addr[12], sizeof(info.ipi_spec_dst));
+	memcpy(&info.ipi_spec_dst, &route->local.s6_addr[12], sizeof(info.ipi_spec_dst));
 	add_control(message, IPPROTO_IP, IP_PKTINFO, &info, sizeof(info));
 }
 
 /* One sendmsg of iovecs that are cut into segments (0: one datagram). 0 or a negative errno. */
-static int transmit(struct udp_port *port, const struct udp_peer *peer,
+static int transmit(struct udp_port *port, const struct udp_route *route,
 		const struct iovec *iov, uint32_t n_iov, uint16_t segment)
 {
 	_Alignas(struct cmsghdr) char control[CONTROL_MAX] = {0};
 	struct sockaddr_in6 to;
 	struct msghdr message = {
 		.msg_name = &to,
-		.msg_namelen = ripc__udp_sockaddr(&peer->to, port->family, &to),
+		.msg_namelen = ripc__udp_sockaddr(&route->to, port->family, &to),
 		.msg_iov = (struct iovec *)iov,
 		.msg_iovlen = n_iov,
 		.msg_control = control,
 	};
 	int rc, tries = 0;
 
-	if (peer->pinned)
-		add_source(&message, port->family, peer);
+	if (route->pinned)
+		add_source(&message, port->family, route);
 	if (segment)
 		add_control(&message, SOL_UDP, UDP_SEGMENT, &segment, sizeof(segment));
 	do
@@ -75,12 +75,12 @@ static int transmit(struct udp_port *port, const struct udp_peer *peer,
  * together is cheaper than having the kernel fetch a message header and iovecs (0.2 us of 3.4,
  * measured).
  */
-static int transmit_small(struct udp_port *port, const struct udp_peer *peer,
+static int transmit_small(struct udp_port *port, const struct udp_route *route,
 		const struct ripc__tx *tx)
 {
 	uint8_t data[COPY_MAX];
 	struct sockaddr_in6 to;
-	socklen_t to_len = ripc__udp_sockaddr(&peer->to, port->family, &to);
+	socklen_t to_len = ripc__udp_sockaddr(&route->to, port->family, &to);
 	int rc, tries = 0;
 
 	ripc__tx_copy(data, tx);
@@ -91,12 +91,12 @@ static int transmit_small(struct udp_port *port, const struct udp_peer *peer,
 	return rc;
 }
 
-static int transmit_one(struct udp_port *port, const struct udp_peer *peer,
+static int transmit_one(struct udp_port *port, const struct udp_route *route,
 		const struct ripc__tx *tx)
 {
-	if (tx->len <= COPY_MAX && !peer->pinned)
-		return transmit_small(port, peer, tx);
-	return transmit(port, peer, tx->iov, tx->n_iov, 0);
+	if (tx->len <= COPY_MAX && !route->pinned)
+		return transmit_small(port, route, tx);
+	return transmit(port, route, tx->iov, tx->n_iov, 0);
 }
 
 /*
@@ -104,31 +104,31 @@ static int transmit_one(struct udp_port *port, const struct udp_peer *peer,
  * datagram into fragments. Fragments make short messages work on odd links, and a forged "too
  * big" cannot cut a partner off. IPv6 has no such routes.
  */
-static int send_fragmented(struct udp_port *port, const struct udp_peer *peer,
+static int send_fragmented(struct udp_port *port, const struct udp_route *route,
 		const struct ripc__tx *tx)
 {
 	int want = IP_PMTUDISC_DONT, usual = IP_PMTUDISC_DO, rc;
 
 	if (setsockopt(port->fd, IPPROTO_IP, IP_MTU_DISCOVER, &want, sizeof(want)))
 		return -EMSGSIZE;
-	rc = transmit_one(port, peer, tx);
+	rc = transmit_one(port, route, tx);
 	setsockopt(port->fd, IPPROTO_IP, IP_MTU_DISCOVER, &usual, sizeof(usual));
 	return rc;
 }
 
-static int send_one(struct udp_port *port, struct udp_peer *peer, const struct ripc__tx *tx)
+static int send_one(struct udp_port *port, struct udp_route *route, const struct ripc__tx *tx)
 {
-	int rc = transmit_one(port, peer, tx);
+	int rc = transmit_one(port, route, tx);
 
 	/* The pinned source address may be ours no more: the kernel's choice will do. */
-	if (peer->pinned && (rc == -EINVAL || rc == -EADDRNOTAVAIL || rc == -ENETUNREACH)) {
-		peer->pinned = false;
-		rc = transmit_one(port, peer, tx);
+	if (route->pinned && (rc == -EINVAL || rc == -EADDRNOTAVAIL || rc == -ENETUNREACH)) {
+		route->pinned = false;
+		rc = transmit_one(port, route, tx);
 	}
 	if (rc == -EMSGSIZE && tx->len <= UDP_FLOOR)
-		rc = send_fragmented(port, peer, tx);
+		rc = send_fragmented(port, route, tx);
 	else if (rc == -EMSGSIZE)
-		ripc__udp_peer_shrink(peer, tx->len);
+		ripc__udp_route_shrink(route, tx->len);
 	if (udp_is_full(rc))
 		return 0;
 	return rc ? rc : 1;
@@ -138,14 +138,14 @@ static int send_one(struct udp_port *port, struct udp_peer *peer, const struct r
  * How many datagrams from the first on can be sent as one: equal in length, except a shorter
  * last.
  */
-static uint32_t run_length(const struct udp_port *port, const struct udp_peer *peer,
+static uint32_t run_length(const struct udp_port *port, const struct udp_route *route,
 		const struct ripc__tx *tx, uint32_t n)
 {
 	uint32_t len = 0, n_iov = 0, i;
 	/* With headers, no more than the 64 KiB that devices take at once. */
 	uint32_t len_max = 65535 - UDP_HEADERS_6;
 
-	if (n < 2 || !port->gso || peer->no_gso || !tx[0].len || tx[0].len > peer->mtu)
+	if (n < 2 || !port->gso || route->no_gso || !tx[0].len || tx[0].len > route->mtu)
 		return 1;
 	if (n > RUN_DATAGRAMS)
 		n = RUN_DATAGRAMS;
@@ -163,11 +163,11 @@ static uint32_t run_length(const struct udp_port *port, const struct udp_peer *p
 }
 
 /* Sends n datagrams one by one. How many were taken, or the first one's error. */
-static int send_each(struct udp_port *port, struct udp_peer *peer, const struct ripc__tx *tx,
+static int send_each(struct udp_port *port, struct udp_route *route, const struct ripc__tx *tx,
 		uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
-		int rc = send_one(port, peer, &tx[i]);
+		int rc = send_one(port, route, &tx[i]);
 
 		if (rc <= 0)
 			return i ? (int)i : rc;
@@ -176,10 +176,10 @@ static int send_each(struct udp_port *port, struct udp_peer *peer, const struct 
 }
 
 /* Sends a run of n as one. How many were taken (all or none), or the first one's error. */
-static int send_run(struct udp_port *port, struct udp_peer *peer, const struct ripc__tx *tx,
+static int send_run(struct udp_port *port, struct udp_route *route, const struct ripc__tx *tx,
 		uint32_t n)
 {
-	bool pinned = peer->pinned;
+	bool pinned = route->pinned;
 	struct iovec iov[RUN_IOVECS];
 	uint32_t n_iov = 0;
 	int rc;
@@ -188,31 +188,31 @@ static int send_run(struct udp_port *port, struct udp_peer *peer, const struct r
 		memcpy(&iov[n_iov], tx[i].iov, tx[i].n_iov * sizeof(iov[0]));
 		n_iov += tx[i].n_iov;
 	}
-	rc = transmit(port, peer, iov, n_iov, (uint16_t)tx[0].len);
+	rc = transmit(port, route, iov, n_iov, (uint16_t)tx[0].len);
 	if (!rc)
 		return (int)n;
 	if (udp_is_full(rc))
 		return 0;
-	rc = send_each(port, peer, tx, n);
+	rc = send_each(port, route, tx, n);
 	/* Offload is the cause if they can be sent without it and nothing else has changed. */
-	if (rc > 0 && peer->pinned == pinned) {
-		peer->no_gso = true;
+	if (rc > 0 && route->pinned == pinned) {
+		route->no_gso = true;
 		port->fallbacks++;
 	}
 	return rc;
 }
 
-int ripc__udp_send(void *port_state, void *peer_state, const struct ripc__tx *tx, uint32_t n)
+int ripc__udp_send(void *port_state, void *route_state, const struct ripc__tx *tx, uint32_t n)
 {
 	RIPC__HOLD_CANCEL;
 	struct udp_port *port = port_state;
-	struct udp_peer *peer = peer_state;
+	struct udp_route *route = route_state;
 	uint32_t taken = 0;
 
 	while (taken < n) {
-		uint32_t run = run_length(port, peer, tx + taken, n - taken);
-		int rc = run > 1 ? send_run(port, peer, tx + taken, run) :
-			send_one(port, peer, tx + taken);
+		uint32_t run = run_length(port, route, tx + taken, n - taken);
+		int rc = run > 1 ? send_run(port, route, tx + taken, run) :
+			send_one(port, route, tx + taken);
 
 		if (rc <= 0)
 			return taken ? (int)taken : rc;
@@ -250,7 +250,7 @@ static struct in_addr address_of(uint64_t number)
 }
 
 /* Our address on the way to the partner; the partner is another host, reached over IPv4. */
-static int way_to(const struct udp_peer *partner, struct in6_addr *local)
+static int way_to(const struct udp_route *partner, struct in6_addr *local)
 {
 	uint16_t mtu;
 	int rc;
@@ -266,15 +266,15 @@ static int way_to(const struct udp_peer *partner, struct in6_addr *local)
 	return memcmp(local, &partner->to.sin6_addr, sizeof(*local)) == 0 ? -EHOSTUNREACH : 0;
 }
 
-int ripc__udp_multicast_open(void *state, void *route, const void *partner, uint64_t number)
+int ripc__udp_multicast_open(void *state, void *route_state, const void *partner, uint64_t number)
 {
 	struct udp_port *port = state;
-	const struct udp_peer *one = partner;
-	struct udp_peer *many = route;
+	const struct udp_route *one = partner;
+	struct udp_route *many = route_state;
 	struct in_addr to = address_of(number);
 	int off = 0, rc;
 
-	*many = (struct udp_peer){.to = {.sin6_family = AF_INET6, .sin6_port = htons(UDP_MANY)},
+	*many = (struct udp_route){.to = {.sin6_family = AF_INET6, .sin6_port = htons(UDP_MANY)},
 		.mtu = one->mtu, .pinned = true, .no_gso = true};
 	rc = way_to(one, &many->local);
 	if (rc)

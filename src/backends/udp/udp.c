@@ -442,7 +442,7 @@ static bool could_not_ask(int rc)
 
 static int peer_open(void *port, void *state, const struct ripc__addr *addr)
 {
-	struct udp_peer *peer = state;
+	struct udp_route *route = state;
 	struct in6_addr source = {0};
 	uint16_t mtu = UDP_FLOOR;
 	struct udp_addr own;
@@ -459,7 +459,7 @@ static int peer_open(void *port, void *state, const struct ripc__addr *addr)
 	 * Naming the source address costs time at each send, hence it is only done if it
 	 * matters.
 	 */
-	*peer = (struct udp_peer){
+	*route = (struct udp_route){
 		.to = own.at,
 		.local = own.local,
 		.mtu = mtu,
@@ -469,22 +469,22 @@ static int peer_open(void *port, void *state, const struct ripc__addr *addr)
 	return 0;
 }
 
-static void peer_close(void *port, void *peer)
+static void peer_close(void *port, void *route)
 {
 	(void)port;
-	(void)peer;
+	(void)route;
 }
 
-uint32_t ripc__udp_peer_mtu(void *port, void *peer)
+uint32_t ripc__udp_route_mtu(void *port, void *route)
 {
 	(void)port;
-	return ((struct udp_peer *)peer)->mtu;
+	return ((struct udp_route *)route)->mtu;
 }
 
 static void where(void *port, const void *state, struct ripc__where *where)
 {
-	const struct udp_peer *peer = state;
-	const struct udp_addr own = {.at = peer->to, .local = peer->local};
+	const struct udp_route *route = state;
+	const struct udp_addr own = {.at = route->to, .local = route->local};
 
 	(void)port;
 	ripc__udp_addr_fill(&where->addr, &own);
@@ -493,29 +493,29 @@ static void where(void *port, const void *state, struct ripc__where *where)
 
 static bool peer_matches(void *port, const void *state, const struct ripc__addr *from)
 {
-	const struct udp_peer *peer = state;
+	const struct udp_route *route = state;
 	struct udp_addr own;
 
 	(void)port;
 	if (from->len != sizeof(own))
 		return false;
 	memcpy(&own, from->blob, sizeof(own));
-	return own.at.sin6_port == peer->to.sin6_port &&
-		own.at.sin6_scope_id == peer->to.sin6_scope_id &&
-		memcmp(&own.at.sin6_addr, &peer->to.sin6_addr, sizeof(own.at.sin6_addr)) == 0;
+	return own.at.sin6_port == route->to.sin6_port &&
+		own.at.sin6_scope_id == route->to.sin6_scope_id &&
+		memcmp(&own.at.sin6_addr, &route->to.sin6_addr, sizeof(own.at.sin6_addr)) == 0;
 }
 
-void ripc__udp_peer_shrink(struct udp_peer *peer, uint32_t len)
+void ripc__udp_route_shrink(struct udp_route *route, uint32_t len)
 {
 	struct in6_addr source;
 	uint16_t mtu = UDP_FLOOR;
 
-	if (ripc__udp_ask_route(&peer->to, &mtu, &source))
+	if (ripc__udp_ask_route(&route->to, &mtu, &source))
 		mtu = UDP_FLOOR;
 	/* The route and the refusal may disagree for a moment; the refusal counts. */
 	if (mtu >= len)
 		mtu = (uint16_t)(len - 1);
-	peer->mtu = mtu;
+	route->mtu = mtu;
 }
 
 const struct ripc__backend ripc__udp_backend = {
@@ -523,7 +523,7 @@ const struct ripc__backend ripc__udp_backend = {
 	.id = 1,
 	.is_sealable = true,
 	.port_size = sizeof(struct udp_port),
-	.route_size = sizeof(struct udp_peer),
+	.route_size = sizeof(struct udp_route),
 	.net = {
 		.probe = probe,
 		.open = open_anywhere,
@@ -540,7 +540,7 @@ const struct ripc__backend ripc__udp_backend = {
 		.open = peer_open,
 		.close = peer_close,
 		.where = where,
-		.mtu = ripc__udp_peer_mtu,
+		.mtu = ripc__udp_route_mtu,
 		.matches = peer_matches,
 	},
 	.datagrams = {

@@ -106,7 +106,7 @@ struct udp_port {
 	struct udp_hint hints[UDP_HINTS];
 };
 
-struct udp_peer {
+struct udp_route {
 	struct sockaddr_in6 to;
 	struct in6_addr local; /* to send from, if pinned */
 	uint16_t mtu;          /* longest datagram, bytes */
@@ -129,7 +129,7 @@ int ripc__udp_open_at(struct udp_port *port, const struct ripc__host *host, cons
 void ripc__udp_addr_fill(struct ripc__addr *addr, const struct udp_addr *own);
 /* Converts an address for a socket of one family. Returns its length. */
 socklen_t ripc__udp_sockaddr(const struct sockaddr_in6 *at, int family, struct sockaddr_in6 *to);
-uint32_t ripc__udp_peer_mtu(void *port, void *peer);
+uint32_t ripc__udp_route_mtu(void *port, void *route);
 /*
  * The longest datagram of the kernel's route to an address, and the source address of that
  * route. A sandbox or an emulator may not report the MTU: then it is the least possible.
@@ -138,11 +138,11 @@ uint32_t ripc__udp_peer_mtu(void *port, void *peer);
 int ripc__udp_ask_route(const struct sockaddr_in6 *at, uint16_t *len_max,
 		struct in6_addr *source);
 /* The kernel refused len bytes: reads the route's present limit, which is less than len. */
-void ripc__udp_peer_shrink(struct udp_peer *peer, uint32_t len);
+void ripc__udp_route_shrink(struct udp_route *route, uint32_t len);
 
 /* send.c: see struct ripc__backend */
-int ripc__udp_send(void *port, void *peer, const struct ripc__tx *tx, uint32_t n);
-int ripc__udp_multicast_open(void *port, void *route, const void *partner, uint64_t number);
+int ripc__udp_send(void *port, void *route, const struct ripc__tx *tx, uint32_t n);
+int ripc__udp_multicast_open(void *port, void *route_state, const void *partner, uint64_t number);
 int ripc__udp_multicast_hear(void *port, const void *partner, uint64_t number);
 void ripc__udp_multicast_ignore(void *port, uint64_t number);
 int ripc__udp_multicast_fd(void *port);

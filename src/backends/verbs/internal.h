@@ -262,7 +262,7 @@ struct verbs_path {
 };
 
 /* The state that core keeps for a partner. */
-struct verbs_peer {
+struct verbs_route {
 	struct verbs_path *path;
 	uint32_t opening; /* the number of its struct ripc__rdma_opening, or of one that was */
 	uint32_t qpn, qkey;
@@ -317,7 +317,7 @@ void ripc__verbs_links_run(struct verbs_port *port, uint64_t now_us);
 void ripc__verbs_links_stop(struct verbs_port *port, const struct ripc__rdma_space *space);
 
 /* The address of the partner that core keeps. */
-void ripc__verbs_peer_where(const struct verbs_port *port, const struct verbs_peer *peer,
+void ripc__verbs_route_where(const struct verbs_port *port, const struct verbs_route *route,
 		struct verbs_addr *addr);
 
 /* ---- send.c: datagrams ------------------------------------------------------------------- */
@@ -331,8 +331,8 @@ struct verbs_parked {
 
 int ripc__verbs_sends_open(struct verbs_port *port);
 void ripc__verbs_sends_close(struct verbs_port *port);
-uint32_t ripc__verbs_peer_mtu(void *port, void *peer);
-int ripc__verbs_send(void *port, void *peer, const struct ripc__tx *tx, uint32_t n);
+uint32_t ripc__verbs_route_mtu(void *port, void *route);
+int ripc__verbs_send(void *port, void *route, const struct ripc__tx *tx, uint32_t n);
 /* Takes note of sends that have ended. */
 void ripc__verbs_sends_look(struct verbs_port *port);
 /* Lets the last datagrams leave. May take some milliseconds. */
@@ -344,7 +344,7 @@ void ripc__verbs_setup_send(struct verbs_link *link, const struct verbs_setup *s
 
 /* ---- send.c: multicast ------------------------------------------------------------------- */
 
-int ripc__verbs_multicast_open(void *port, void *peer, const void *partner, uint64_t number);
+int ripc__verbs_multicast_open(void *port, void *route, const void *partner, uint64_t number);
 int ripc__verbs_multicast_hear(void *port, const void *partner, uint64_t number);
 void ripc__verbs_multicast_ignore(void *port, uint64_t number);
 void ripc__verbs_multicast_close(struct verbs_port *port);

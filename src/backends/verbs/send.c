@@ -189,7 +189,7 @@ static bool is_dead(const struct verbs_port *port, const struct verbs_path *path
 
 /* ---- until the path is resolved ---------------------------------------------------------- */
 
-static RIPC__RARE int park(struct verbs_port *port, const struct verbs_peer *peer,
+static RIPC__RARE int park(struct verbs_port *port, const struct verbs_route *route,
 		const struct ripc__tx *tx)
 {
 	struct verbs_parked *parked;
@@ -199,11 +199,11 @@ static RIPC__RARE int park(struct verbs_port *port, const struct verbs_peer *pee
 	parked = malloc(sizeof(*parked) + tx->len);
 	if (!parked)
 		return 0;
-	parked->qpn = peer->qpn;
-	parked->qkey = peer->qkey;
+	parked->qpn = route->qpn;
+	parked->qkey = route->qkey;
 	parked->len = tx->len;
 	ripc__tx_copy(parked->bytes, tx);
-	list_append(&peer->path->parked, &parked->node);
+	list_append(&route->path->parked, &parked->node);
 	port->n_parked++;
 	return 1;
 }
@@ -215,40 +215,40 @@ void ripc__verbs_parked_send(struct verbs_path *path)
 			struct verbs_parked, node);
 		struct iovec iov = {.iov_base = parked->bytes, .iov_len = parked->len};
 		struct ripc__tx tx = {.iov = &iov, .n_iov = 1, .len = parked->len};
-		struct verbs_peer peer = {.path = path, .qpn = parked->qpn, .qkey = parked->qkey,
+		struct verbs_route route = {.path = path, .qpn = parked->qpn, .qkey = parked->qkey,
 			.mtu = path->port->self.mtu};
 
 		path->port->n_parked--;
-		(void)ripc__verbs_send(path->port, &peer, &tx, 1);
+		(void)ripc__verbs_send(path->port, &route, &tx, 1);
 		free(parked);
 	}
 }
 
 /* ---- core's datagrams, and messages about connections ------------------------------------ */
 
-uint32_t ripc__verbs_peer_mtu(void *port, void *state)
+uint32_t ripc__verbs_route_mtu(void *port, void *state)
 {
-	const struct verbs_peer *peer = state;
+	const struct verbs_route *route = state;
 
 	(void)port;
-	return (128u << peer->mtu) - VERBS_PREAMBLE;
+	return (128u << route->mtu) - VERBS_PREAMBLE;
 }
 
-int ripc__verbs_send(void *state, void *peer_state, const struct ripc__tx *tx, uint32_t n)
+int ripc__verbs_send(void *state, void *route_state, const struct ripc__tx *tx, uint32_t n)
 {
 	RIPC__HOLD_CANCEL;
 	struct verbs_port *port = state;
-	const struct verbs_peer *peer = peer_state;
-	uint32_t mtu = ripc__verbs_peer_mtu(port, peer_state);
+	const struct verbs_route *route = route_state;
+	uint32_t mtu = ripc__verbs_route_mtu(port, route_state);
 	struct list_of_sends list;
 
 	list_begin(port, &list);
 	n = n < VERBS_BATCH ? n : VERBS_BATCH;
 	if (tx[0].len > mtu)
 		return -EMSGSIZE;
-	if (peer->path->busy)
-		return park(port, peer, tx);
-	if (is_dead(port, peer->path))
+	if (route->path->busy)
+		return park(port, route, tx);
+	if (is_dead(port, route->path))
 		return -ECONNRESET;
 	if (port->failed)
 		return 0;
@@ -260,9 +260,9 @@ int ripc__verbs_send(void *state, void *peer_state, const struct ripc__tx *tx, u
 		ripc__verbs_preamble_encode(false, port->self.mtu, port->self.qkey, bytes);
 		ripc__tx_copy(bytes + VERBS_PREAMBLE, &tx[list.n]);
 		add(port, &list, bytes, VERBS_PREAMBLE + tx[list.n].len);
-		address(&port->sends.wr[list.n - 1], peer->path, peer->qpn, peer->qkey);
+		address(&port->sends.wr[list.n - 1], route->path, route->qpn, route->qkey);
 	}
-	return list.n ? post_to(peer->path, &list) : 0;
+	return list.n ? post_to(route->path, &list) : 0;
 }
 
 void ripc__verbs_setup_send(struct verbs_link *link, const struct verbs_setup *setup)
@@ -374,7 +374,7 @@ static uint32_t find_mask(uint32_t own)
 }
 
 /* 0: our multicast reaches this partner, and the partner's reaches us. */
-static int check_partner(struct verbs_port *port, const struct verbs_peer *partner)
+static int check_partner(struct verbs_port *port, const struct verbs_route *partner)
 {
 	const uint8_t *gid = partner->path->attr.grh.dgid.raw;
 	uint32_t own = ip_of(port->self.gid);
@@ -390,10 +390,10 @@ static int check_partner(struct verbs_port *port, const struct verbs_peer *partn
 }
 
 int ripc__verbs_multicast_open(
-	void *state, void *peer_state, const void *partner_state, uint64_t number)
+	void *state, void *route_state, const void *partner_state, uint64_t number)
 {
 	struct verbs_port *port = state;
-	const struct verbs_peer *partner = partner_state;
+	const struct verbs_route *partner = partner_state;
 	struct verbs_addr group = {0};
 	struct verbs_path *path;
 	int error = check_partner(port, partner);
@@ -403,7 +403,7 @@ int ripc__verbs_multicast_open(
 	ripc__verbs_multicast_gid(number, group.gid);
 	error = ripc__verbs_path_get(port, &group, &path);
 	if (!error)
-		*(struct verbs_peer *)peer_state = (struct verbs_peer){.path = path,
+		*(struct verbs_route *)route_state = (struct verbs_route){.path = path,
 			.qpn = MULTICAST_QPN, .qkey = MULTICAST_QKEY, .mtu = partner->mtu};
 	return error;
 }

@@ -252,10 +252,10 @@ static int addr_choose(void *state, const uint8_t *blob, size_t len, const uint8
 	return 0;
 }
 
-static int peer_open(void *state, void *peer_state, const struct ripc__addr *addr)
+static int peer_open(void *state, void *route_state, const struct ripc__addr *addr)
 {
 	struct verbs_port *port = state;
-	struct verbs_peer *peer = peer_state;
+	struct verbs_route *route = route_state;
 	struct ripc__rdma_opening *opening = NULL;
 	struct verbs_path *path;
 	struct verbs_addr own;
@@ -266,87 +266,87 @@ static int peer_open(void *state, void *peer_state, const struct ripc__addr *add
 	if (error && error != -EINPROGRESS)
 		return error;
 	if (error == -EINPROGRESS) {
-		opening = ripc__rdma_opening_new(&port->opening, peer_state, addr);
+		opening = ripc__rdma_opening_new(&port->opening, route_state, addr);
 		if (!opening) {
 			ripc__verbs_path_put(path);
 			return -ENOMEM;
 		}
 		list_append(&path->waiting, &opening->node);
 	}
-	*peer = (struct verbs_peer){.path = path, .qpn = own.qpn, .qkey = own.qkey,
+	*route = (struct verbs_route){.path = path, .qpn = own.qpn, .qkey = own.qkey,
 		.mtu = own.mtu < port->self.mtu ? own.mtu : port->self.mtu,
 		.opening = opening ? opening->number : 0};
 	return error;
 }
 
-static void peer_close(void *state, void *peer_state)
+static void peer_close(void *state, void *route_state)
 {
 	struct verbs_port *port = state;
-	struct verbs_peer *peer = peer_state;
+	struct verbs_route *route = route_state;
 
-	ripc__rdma_opening_forget(&peer->path->waiting, &port->opened, peer->opening);
-	ripc__verbs_path_put(peer->path);
-	peer->path = NULL;
+	ripc__rdma_opening_forget(&route->path->waiting, &port->opened, route->opening);
+	ripc__verbs_path_put(route->path);
+	route->path = NULL;
 }
 
-void ripc__verbs_peer_where(const struct verbs_port *port, const struct verbs_peer *peer,
+void ripc__verbs_route_where(const struct verbs_port *port, const struct verbs_route *route,
 		struct verbs_addr *addr)
 {
-	*addr = (struct verbs_addr){.qpn = peer->qpn, .qkey = peer->qkey,
-		.lid = peer->path->attr.dlid, .kind = port->self.kind, .mtu = peer->mtu};
-	memcpy(addr->gid, &peer->path->attr.grh.dgid, sizeof(addr->gid));
+	*addr = (struct verbs_addr){.qpn = route->qpn, .qkey = route->qkey,
+		.lid = route->path->attr.dlid, .kind = port->self.kind, .mtu = route->mtu};
+	memcpy(addr->gid, &route->path->attr.grh.dgid, sizeof(addr->gid));
 }
 
-static void where(void *port, const void *peer, struct ripc__where *where)
+static void where(void *port, const void *route, struct ripc__where *where)
 {
 	struct verbs_addr own;
 
-	ripc__verbs_peer_where(port, peer, &own);
+	ripc__verbs_route_where(port, route, &own);
 	ripc__verbs_addr_fill(&own, &((const struct verbs_port *)port)->self, &where->addr);
 	where->reader = 0;
 }
 
 /* The MTU may differ: a route has the lesser of both. */
-static bool peer_matches(void *state, const void *peer_state, const struct ripc__addr *from)
+static bool peer_matches(void *state, const void *route_state, const struct ripc__addr *from)
 {
-	const struct verbs_peer *peer = peer_state;
+	const struct verbs_route *route = route_state;
 	const uint8_t *blob = from->blob;
 
 	(void)state;
-	return from->len == VERBS_ADDR_LEN && get32(blob + 8) == peer->qpn &&
-		get32(blob + 12) == peer->qkey && get16(blob + 4) == peer->path->attr.dlid &&
-		memcmp(blob + 16, &peer->path->attr.grh.dgid, 16) == 0;
+	return from->len == VERBS_ADDR_LEN && get32(blob + 8) == route->qpn &&
+		get32(blob + 12) == route->qkey && get16(blob + 4) == route->path->attr.dlid &&
+		memcmp(blob + 16, &route->path->attr.grh.dgid, 16) == 0;
 }
 
 /* ---- memory, reads and writes ------------------------------------------------------------ */
 
-static int link_of_peer(struct verbs_port *port, const struct verbs_peer *peer,
+static int link_of_route(struct verbs_port *port, const struct verbs_route *route,
 		struct verbs_link **link)
 {
 	struct verbs_addr remote;
 
-	ripc__verbs_peer_where(port, peer, &remote);
+	ripc__verbs_route_where(port, route, &remote);
 	return ripc__verbs_link_get(port, &remote, link);
 }
 
-static int mem_reg(void *state, void *peer, void *mem, size_t len, bool source, void **region)
+static int mem_reg(void *state, void *route, void *mem, size_t len, bool source, void **region)
 {
 	RIPC__HOLD_CANCEL;
 	struct iovec range = {.iov_base = mem, .iov_len = len};
 	struct verbs_link *link;
-	int error = link_of_peer(state, peer, &link);
+	int error = link_of_route(state, route, &link);
 
 	return error ? error : ripc__rdma_region_open(link->space, &range,
 		source ? 0 : IBV_ACCESS_LOCAL_WRITE, region);
 }
 
-static int mem_open(void *state, void *peer, void *mem, size_t len, bool writable,
+static int mem_open(void *state, void *route, void *mem, size_t len, bool writable,
 		struct ripc__key *key)
 {
 	RIPC__HOLD_CANCEL;
 	struct iovec range = {.iov_base = mem, .iov_len = len};
 	struct verbs_link *link;
-	int error = link_of_peer(state, peer, &link);
+	int error = link_of_route(state, route, &link);
 
 	return error ? error : ripc__rdma_key_open(link->space, &range, writable, key);
 }
@@ -367,11 +367,11 @@ static int mem_close(void *state, const struct ripc__key *key, enum ripc__closin
 	return error == -EIO ? 0 : error;
 }
 
-static int move(void *state, void *peer, const struct ripc__move *move)
+static int move(void *state, void *route, const struct ripc__move *move)
 {
 	RIPC__HOLD_CANCEL;
 	struct verbs_link *link;
-	int error = link_of_peer(state, peer, &link);
+	int error = link_of_route(state, route, &link);
 
 	if (!error)
 		error = ripc__rdma_move(&link->flow, move);
@@ -384,7 +384,7 @@ const struct ripc__backend ripc__verbs_backend = {
 	.name = "verbs",
 	.id = 4,
 	.port_size = sizeof(struct verbs_port),
-	.route_size = sizeof(struct verbs_peer),
+	.route_size = sizeof(struct verbs_route),
 	.is_sealable = true,
 	.net = {
 		.probe = probe,
@@ -401,7 +401,7 @@ const struct ripc__backend ripc__verbs_backend = {
 		.open = peer_open,
 		.close = peer_close,
 		.where = where,
-		.mtu = ripc__verbs_peer_mtu,
+		.mtu = ripc__verbs_route_mtu,
 		.matches = peer_matches,
 	},
 	.datagrams = {

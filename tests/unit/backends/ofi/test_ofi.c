@@ -134,8 +134,8 @@ static void pair_open(struct end *left, struct end *right)
 static void pair_close(struct end *left, struct end *right)
 {
 	step_back(left);
-	ripc__ofi_peer_close(&left->port, &left->peer);
-	ripc__ofi_peer_close(&right->port, &right->peer);
+	ripc__ofi_route_close(&left->port, &left->peer);
+	ripc__ofi_route_close(&right->port, &right->peer);
 	end_close(left);
 	end_close(right);
 }
@@ -215,7 +215,7 @@ static void expect_all_free(struct end *end)
 	ck_assert_uint_eq(n, OFI_SENDS);
 }
 
-static void end_third(struct end *third, struct end *of, struct ofi_peer *peer)
+static void end_third(struct end *third, struct end *of, struct ofi_route *peer)
 {
 	end_open(third);
 	end_route_by(of, third, peer);
@@ -225,7 +225,7 @@ static void end_third(struct end *third, struct end *of, struct ofi_peer *peer)
 START_TEST(send__dead_partner_delays_nobody)
 {
 	struct end left, right, third;
-	struct ofi_peer alive, dead;
+	struct ofi_route alive, dead;
 	struct ripc__event event;
 	uint32_t taken = 0;
 	int rc;
@@ -247,12 +247,12 @@ START_TEST(send__dead_partner_delays_nobody)
 	work(&left, LONG);
 	end_next(&left, NULL, &event);
 	ck_assert_int_eq(event.kind, RIPC_EV_PEER);
-	ck_assert(ripc__ofi_peer_matches(&left.port, &dead, event.from));
+	ck_assert(ripc__ofi_route_matches(&left.port, &dead, event.from));
 	left.peer = dead;
 	ck_assert_int_eq(end_send(&left, 1, LEN), -ECONNRESET);
 	left.peer = alive;
 	expect_all_free(&left);
-	ripc__ofi_peer_close(&left.port, &dead);
+	ripc__ofi_route_close(&left.port, &dead);
 	end_close(&third);
 	pair_close(&left, &right);
 }
@@ -260,9 +260,9 @@ END_TEST
 
 #define DEAD_MAX 20u
 
-static void send_all(struct end *end, struct ofi_peer *peer)
+static void send_all(struct end *end, struct ofi_route *peer)
 {
-	struct ofi_peer before = end->peer;
+	struct ofi_route before = end->peer;
 
 	end->peer = *peer;
 	while (end_send(end, 0, LEN) == 1)
@@ -286,7 +286,7 @@ static void give_back(struct end *end)
 START_TEST(send__never_completed_delays_nobody)
 {
 	static struct end left, right, third[DEAD_MAX];
-	struct ofi_peer dead[DEAD_MAX], again;
+	struct ofi_route dead[DEAD_MAX], again;
 	struct ripc__addr addr;
 
 	pair_open(&left, &right);
@@ -306,14 +306,14 @@ START_TEST(send__never_completed_delays_nobody)
 	for (uint32_t i = 0; i < DEAD_MAX; i++) {
 		ck_assert(dead[i].link->silent);
 		end_addr(&third[i], &left, &addr);
-		ck_assert_int_eq(ripc__ofi_peer_open(&left.port, &again, &addr), -EHOSTUNREACH);
+		ck_assert_int_eq(ripc__ofi_route_open(&left.port, &again, &addr), -EHOSTUNREACH);
 	}
 	ck_assert_uint_eq(left.peer.resets, left.peer.link->resets);
 	give_back(&left);
 	for (uint32_t i = 0; i < DEAD_MAX; i++) {
-		ripc__ofi_peer_close(&left.port, &dead[i]);
+		ripc__ofi_route_close(&left.port, &dead[i]);
 		end_route_by(&left, &third[i], &dead[i]);
-		ripc__ofi_peer_close(&left.port, &dead[i]);
+		ripc__ofi_route_close(&left.port, &dead[i]);
 		end_close(&third[i]);
 	}
 	pair_close(&left, &right);
@@ -393,7 +393,7 @@ START_TEST(send__fails_by_its_completion)
 	ck_assert_int_eq(end_send(&left, 9, LEN), -ECONNRESET);
 	expect_all_free(&left);
 	between.fails = false;
-	ripc__ofi_peer_close(&left.port, &left.peer);
+	ripc__ofi_route_close(&left.port, &left.peer);
 	end_route(&left, &right);
 	ck_assert_int_eq(end_send(&left, 10, LEN), 1);
 	ck_assert_uint_eq(end_number(&right, &left), 10);
@@ -469,7 +469,7 @@ START_TEST(poll__endpoint_fails)
 {
 	struct end left, right;
 	struct ripc__event event;
-	struct ofi_peer peer;
+	struct ofi_route peer;
 	struct ripc__addr addr;
 	struct fi_ops_eq *real;
 
@@ -487,7 +487,7 @@ START_TEST(poll__endpoint_fails)
 	ck_assert_int_eq(end_send(&left, 3, LEN), -ECONNRESET);
 	ck_assert_int_lt(ripc__ofi_port_addr(&left.port, addr.blob), 0);
 	end_addr(&right, &left, &addr);
-	ck_assert_int_lt(ripc__ofi_peer_open(&left.port, &peer, &addr), 0);
+	ck_assert_int_lt(ripc__ofi_route_open(&left.port, &peer, &addr), 0);
 	left.port.net->eq->ops = real;
 	pair_close(&left, &right);
 }
@@ -526,15 +526,15 @@ START_TEST(links__are_bounded)
 {
 	struct end left, right;
 	struct ripc__addr addr;
-	struct ofi_peer peer;
+	struct ofi_route peer;
 
 	pair_open(&left, &right);
 	end_addr(&right, &left, &addr);
 	for (uint32_t i = 1; i < 1000; i++) {
 		addr.blob[OFI_ADDR_HEAD + 2] = (uint8_t)(i >> 8);
 		addr.blob[OFI_ADDR_HEAD + 3] = (uint8_t)i;
-		ripc__ofi_peer_open(&left.port, &peer, &addr);
-		ripc__ofi_peer_close(&left.port, &peer);
+		ripc__ofi_route_open(&left.port, &peer, &addr);
+		ripc__ofi_route_close(&left.port, &peer);
 		work(&left, LONG);
 		ck_assert_uint_le(left.port.n_unused, OFI_LINKS_KEPT + 1);
 	}

@@ -64,7 +64,7 @@ START_TEST(port_close__does_not_wait_for_ever)
 	memcpy(&number, event.data, sizeof(number));
 	ck_assert_uint_eq(number, 7);
 	ripc__buffer_release(NULL, event.handle);
-	ripc__ofi_peer_close(&left.port, &left.peer);
+	ripc__ofi_route_close(&left.port, &left.peer);
 	end_close(&left);
 }
 END_TEST

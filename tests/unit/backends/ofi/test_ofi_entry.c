@@ -11,7 +11,7 @@
 #define LEN   200u
 
 static struct end stays, comes;
-static struct ofi_peer routes[LIVES];
+static struct ofi_route routes[LIVES];
 
 static void say(struct end *from, struct end *to, uint32_t number)
 {
@@ -43,7 +43,7 @@ static void meet(bool stranger_first)
 
 static void leave(void)
 {
-	ripc__ofi_peer_close(&comes.port, &comes.peer);
+	ripc__ofi_route_close(&comes.port, &comes.peer);
 	end_close(&comes);
 }
 
@@ -91,7 +91,7 @@ START_TEST(entry_make__after_the_dead)
 		leave();
 	}
 	for (uint32_t life = 0; life < LIVES; life++)
-		ripc__ofi_peer_close(&stays.port, &routes[life]);
+		ripc__ofi_route_close(&stays.port, &routes[life]);
 	end_close(&stays);
 }
 END_TEST
@@ -99,20 +99,20 @@ END_TEST
 /* The same where they are closed after the next one has come, in either order. */
 START_TEST(entry_remove__older_and_newer)
 {
-	struct ofi_peer before = {0};
+	struct ofi_route before = {0};
 
 	end_open(&stays);
 	for (uint32_t life = 0; life < 10; life++) {
 		meet(life % 2);
 		if (before.link) {
-			ripc__ofi_peer_close(&stays.port, &before);
+			ripc__ofi_route_close(&stays.port, &before);
 			ripc__ofi_links_trim(&stays.port, 0);
 		}
 		talk(20);
 		before = stays.peer;
 		leave();
 	}
-	ripc__ofi_peer_close(&stays.port, &before);
+	ripc__ofi_route_close(&stays.port, &before);
 	ripc__ofi_links_trim(&stays.port, 0);
 	settle(0);
 	end_close(&stays);
@@ -134,11 +134,11 @@ START_TEST(entry_remove__beside_a_stranger)
 	end_next(&stays, &comes, &event);
 	ck_assert_int_eq(event.kind, RIPC_EV_DATAGRAM);
 	ripc__buffer_release(&stays.port, event.handle);
-	ripc__ofi_peer_close(&stays.port, &stays.peer);
+	ripc__ofi_route_close(&stays.port, &stays.peer);
 	ripc__ofi_links_trim(&stays.port, 0);
 	end_route(&stays, &comes);
 	talk(20);
-	ripc__ofi_peer_close(&stays.port, &stays.peer);
+	ripc__ofi_route_close(&stays.port, &stays.peer);
 	leave();
 	end_close(&stays);
 }
@@ -148,7 +148,7 @@ END_TEST
 START_TEST(peer_open__to_the_dead)
 {
 	struct ripc__event event;
-	struct ofi_peer again;
+	struct ofi_route again;
 	struct ripc__addr addr;
 
 	end_open(&stays);
@@ -161,11 +161,11 @@ START_TEST(peer_open__to_the_dead)
 	while (!stays.peer.link->gone)
 		ripc__ofi_poll(&stays.port, &event, 0, false);
 	ck_assert_uint_gt(stays.peer.link->n_posted, 0);
-	ck_assert_int_eq(ripc__ofi_peer_open(&stays.port, &again, &addr), -EHOSTUNREACH);
+	ck_assert_int_eq(ripc__ofi_route_open(&stays.port, &again, &addr), -EHOSTUNREACH);
 	settle(0);
-	ck_assert_int_eq(ripc__ofi_peer_open(&stays.port, &again, &addr), 0);
-	ripc__ofi_peer_close(&stays.port, &again);
-	ripc__ofi_peer_close(&stays.port, &stays.peer);
+	ck_assert_int_eq(ripc__ofi_route_open(&stays.port, &again, &addr), 0);
+	ripc__ofi_route_close(&stays.port, &again);
+	ripc__ofi_route_close(&stays.port, &stays.peer);
 	end_close(&stays);
 }
 END_TEST
@@ -176,12 +176,12 @@ START_TEST(links_trim__living_partner)
 	end_open(&stays);
 	meet(false);
 	talk(20);
-	ripc__ofi_peer_close(&stays.port, &stays.peer);
+	ripc__ofi_route_close(&stays.port, &stays.peer);
 	ripc__ofi_links_trim(&stays.port, 0);
 	say(&comes, &stays, 30);
 	end_route(&stays, &comes);
 	talk(20);
-	ripc__ofi_peer_close(&stays.port, &stays.peer);
+	ripc__ofi_route_close(&stays.port, &stays.peer);
 	leave();
 	end_close(&stays);
 }

@@ -62,7 +62,7 @@ static void route_to(struct end *end, int fd)
 
 	ck_assert_int_gt(len, 0);
 	ck_assert_int_eq(ripc__ofi_addr_choose(&end->port, blob, (size_t)len, host, &addr), 0);
-	ck_assert_int_eq(ripc__ofi_peer_open(&end->port, &end->peer, &addr), 0);
+	ck_assert_int_eq(ripc__ofi_route_open(&end->port, &end->peer, &addr), 0);
 }
 
 static int say(struct end *end, uint32_t number)
@@ -95,7 +95,7 @@ static void talk_to(int fd, pid_t pid)
 	}
 	ck_assert_int_eq(taken, -ECONNRESET);
 	clean_up_after(&own, &own.peer.link->addr);
-	ripc__ofi_peer_close(&own.port, &own.peer);
+	ripc__ofi_route_close(&own.port, &own.peer);
 	end_close(&own);
 }
 

@@ -136,8 +136,8 @@ static void pair_close(void)
 	right.port.net->ep->rma = between.real_rma;
 	right.port.net->ep->msg = between.real_msg;
 	right.port.net->cq->ops = between.real_cq;
-	ripc__ofi_peer_close(&left.port, &left.peer);
-	ripc__ofi_peer_close(&right.port, &right.peer);
+	ripc__ofi_route_close(&left.port, &left.peer);
+	ripc__ofi_route_close(&right.port, &right.peer);
 	end_close(&left);
 	end_close(&right);
 }
@@ -293,13 +293,13 @@ END_TEST
 /* A route that is closed meanwhile keeps the partner's entry until the read has ended. */
 START_TEST(read__outlives_its_route)
 {
-	struct ofi_peer again;
+	struct ofi_route again;
 
 	pair_open();
 	between.keeps = true;
 	start_read(1);
 	right.peer.link->failed = true;
-	ripc__ofi_peer_close(&right.port, &right.peer);
+	ripc__ofi_route_close(&right.port, &right.peer);
 	ck_assert_uint_eq(right.port.n_unused, 1);
 	between.ended = between.kept;
 	ck_assert_int_eq(end_of(&right, NULL, 1), 0);

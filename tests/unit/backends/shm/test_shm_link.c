@@ -10,7 +10,7 @@
 /* Without memory for rings datagrams go over the socket. */
 START_TEST(send__without_a_ring)
 {
-	struct shm_peer peer;
+	struct shm_route peer;
 
 	right.port.dev.ring_bytes_max = SHM_RING_LEN - 1;
 	route(&left, &right, &peer);
@@ -32,7 +32,7 @@ static void expect_way(enum shm_way way)
 }
 
 /* Sends until there is a ring, up to n times; all of it arrives. */
-static void send_early(struct shm_peer *peer, uint32_t n)
+static void send_early(struct shm_route *peer, uint32_t n)
 {
 	for (uint32_t i = 0; i < n && peer->out->state != SHM_LINKED; i++) {
 		ck_assert_int_eq(send_byte(&left, peer, (uint8_t)i), 1);
@@ -45,7 +45,7 @@ START_TEST(send__ring_at_the_next_try)
 {
 	const uint64_t ring_bytes_max = right.port.dev.ring_bytes_max;
 	rlim_t before;
-	struct shm_peer peer;
+	struct shm_route peer;
 	int next = dup(0);
 
 	close(next);
@@ -71,7 +71,7 @@ END_TEST
 /* A newcomer is answered first; a ring is made for it later, or if there is never time. */
 START_TEST(poll__rings_come_later)
 {
-	struct shm_peer peer;
+	struct shm_route peer;
 	uint8_t i = 0;
 
 	route(&left, &right, &peer);
@@ -134,7 +134,7 @@ END_TEST
 /* Another network needs no descriptor: the caller is told at once. The next send tries again. */
 START_TEST(send__without_a_descriptor)
 {
-	struct shm_peer peer;
+	struct shm_route peer;
 	int next = dup(0);
 	rlim_t before;
 
@@ -152,7 +152,7 @@ END_TEST
 /* The receiver closes each link at once. */
 START_TEST(send__receiver_without_a_descriptor)
 {
-	struct shm_peer peer;
+	struct shm_route peer;
 	int next = dup(0), sent = 0;
 	rlim_t before;
 

@@ -100,7 +100,7 @@ START_TEST(input__nonsense_ends_the_link)
 		{{2, 1}, 16},                    /* an offer, from a sender */
 		{{4, 1}, 9},                     /* a wake with bytes */
 	};
-	struct shm_peer peer;
+	struct shm_route peer;
 
 	route(&left, &right, &peer);
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
@@ -174,7 +174,7 @@ START_TEST(accept__from_who_wants_all)
 	ck_assert_uint_le(n_before, SHARE);
 	child = fork();
 	if (child == 0) {
-		struct shm_peer peer;
+		struct shm_route peer;
 
 		side_open(&other, NULL);
 		route(&other, &right, &peer);
@@ -209,7 +209,7 @@ START_TEST(out_input__refuses_bad_memory)
 	int listener = listen_as_stranger(name), fds[3], fd;
 	struct shm_ring_offer offer = {0};
 	struct ripc__addr addr;
-	struct shm_peer peer;
+	struct shm_route peer;
 
 	ripc__shm_addr_fill(&left.port, name, &addr);
 	ck_assert_int_eq(SHM->route.open(&left.port, &peer, &addr), 0);
@@ -273,7 +273,7 @@ START_TEST(out_input__unwanted_descriptors_are_closed)
 	uint8_t name[SHM_NAME_LEN];
 	int listener = listen_as_stranger(name), before = descriptors_open(), fd;
 	struct ripc__addr addr;
-	struct shm_peer peer;
+	struct shm_route peer;
 
 	ripc__shm_addr_fill(&left.port, name, &addr);
 	for (size_t len = 0; len <= 8; len += 8) {
@@ -296,7 +296,7 @@ START_TEST(poll__many_senders)
 {
 	enum { N = 40, TURNS = 30 };
 	static struct side sides[N];
-	struct shm_peer peers[N];
+	struct shm_route peers[N];
 
 	for (int i = 0; i < N; i++) {
 		side_open(&sides[i], NULL);
@@ -330,7 +330,7 @@ END_TEST
 static int polls_until_newcomer(bool poll_all, useconds_t each_takes_us)
 {
 	struct stranger busy = stranger_linked(&right);
-	struct shm_peer newcomer;
+	struct shm_route newcomer;
 	int polls = 0, got = 0;
 
 	route(&left, &right, &newcomer);
@@ -370,7 +370,7 @@ START_TEST(poll__bits_that_somebody_clears)
 {
 	enum { N = 12 };
 	static struct side sides[N];
-	struct shm_peer peers[N];
+	struct shm_route peers[N];
 	int got = 0;
 
 	for (int i = 0; i < N; i++) {
@@ -396,7 +396,7 @@ END_TEST
 /* Messages put into the ring before the end are not lost. */
 START_TEST(poll__last_words)
 {
-	struct shm_peer peer;
+	struct shm_route peer;
 
 	route(&left, &right, &peer);
 	ck_assert_int_eq(send_byte(&left, &peer, 1), 1);
@@ -454,7 +454,7 @@ END_TEST
 START_TEST(send__to_who_is_gone)
 {
 	struct side gone;
-	struct shm_peer peer;
+	struct shm_route peer;
 
 	side_open(&gone, NULL);
 	route(&left, &gone, &peer);
@@ -478,7 +478,7 @@ END_TEST
 START_TEST(peer_open__beside_a_dead_route)
 {
 	struct side gone;
-	struct shm_peer peer, again;
+	struct shm_route peer, again;
 	struct ripc__addr addr;
 	uint8_t name[SHM_NAME_LEN];
 	int listener;
@@ -506,7 +506,7 @@ END_TEST
 START_TEST(peer_open__names_that_begin_alike)
 {
 	struct ripc__addr a, b;
-	struct shm_peer first, second, third;
+	struct shm_route first, second, third;
 	uint8_t name[SHM_NAME_LEN] = "beginning";
 
 	ripc__shm_addr_fill(&left.port, name, &a);

@@ -103,7 +103,7 @@ END_TEST
 START_TEST(peer_matches__compares_all)
 {
 	struct udp_addr own = {.at = {.sin6_family = AF_INET6, .sin6_port = htons(5)}};
-	struct udp_peer peer = {0};
+	struct udp_route peer = {0};
 	struct ripc__addr addr;
 
 	memcpy(&own.at.sin6_addr, localhost, 16);

@@ -61,7 +61,7 @@ static void lead_to_third(void)
 static void expect_hint(const struct ripc__addr *gone)
 {
 	struct pollfd fd = {.fd = left.attr.fd, .events = POLLIN};
-	struct udp_peer peer;
+	struct udp_route peer;
 	struct ripc__event event;
 
 	ck_assert_int_eq(UDP->route.open(&left.port, &peer, gone), 0);

@@ -12,9 +12,9 @@
 
 #define SAME(number) ((uint64_t)(number) << 16) /* has the address of that number */
 
-static struct udp_peer peer_at(const char *text)
+static struct udp_route peer_at(const char *text)
 {
-	struct udp_peer peer = {.to = {.sin6_family = AF_INET6, .sin6_port = htons(9)},
+	struct udp_route peer = {.to = {.sin6_family = AF_INET6, .sin6_port = htons(9)},
 		.mtu = 1472};
 
 	ck_assert_int_eq(inet_pton(AF_INET6, text, &peer.to.sin6_addr), 1);
@@ -23,9 +23,9 @@ static struct udp_peer peer_at(const char *text)
 
 START_TEST(many_open__where_it_can_be)
 {
-	struct udp_peer here = peer_at("::ffff:127.0.0.1"), v6 = peer_at("::1");
-	struct udp_peer other = peer_at("::ffff:127.0.0.2"), many, first;
-	struct udp_peer address = peer_at("::ffff:239.255.18.52");
+	struct udp_route here = peer_at("::ffff:127.0.0.1"), v6 = peer_at("::1");
+	struct udp_route other = peer_at("::ffff:127.0.0.2"), many, first;
+	struct udp_route address = peer_at("::ffff:239.255.18.52");
 	struct udp_side side;
 
 	udp_side_open(&side, NULL);
@@ -48,7 +48,7 @@ END_TEST
 /* As many numbers as a socket may join; each once. */
 START_TEST(many_hear__twenty_numbers)
 {
-	const struct udp_peer other = peer_at("::ffff:127.0.0.2");
+	const struct udp_route other = peer_at("::ffff:127.0.0.2");
 	struct udp_side side;
 	int fd;
 
@@ -112,7 +112,7 @@ static uint32_t came(struct udp_side *side, const char *text, int timeout_ms)
 /* If two numbers share an address, one is still heard when the other is ignored. */
 START_TEST(many_ignore__one_of_an_address)
 {
-	const struct udp_peer other = peer_at("::ffff:127.0.0.2");
+	const struct udp_route other = peer_at("::ffff:127.0.0.2");
 	struct udp_side side;
 
 	udp_side_open(&side, NULL);
@@ -138,7 +138,7 @@ END_TEST
 /* However many come to many, what comes to the port alone is read beside them; and the reverse. */
 START_TEST(many_poll__neither_socket_starves)
 {
-	const struct udp_peer other = peer_at("::ffff:127.0.0.2");
+	const struct udp_route other = peer_at("::ffff:127.0.0.2");
 	uint32_t n_many = 0, n_alone = 0, n_polls = 0;
 	struct udp_side left, right;
 	struct ripc__event event;

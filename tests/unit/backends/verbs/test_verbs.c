@@ -183,7 +183,7 @@ static void settle(void)
  */
 START_TEST(peer_open__neighbour_has_moved)
 {
-	struct verbs_peer other = {0};
+	struct verbs_route other = {0};
 	struct ripc__addr addr;
 
 	ends_open(&left, &right);
@@ -217,7 +217,7 @@ END_TEST
 /* The neighbour is unknown for the moment: the old way is used, as before. */
 START_TEST(peer_open__neighbour_is_silent)
 {
-	struct verbs_peer other;
+	struct verbs_route other;
 	struct ripc__addr addr;
 
 	ends_open(&left, &right);

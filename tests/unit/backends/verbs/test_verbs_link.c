@@ -286,9 +286,9 @@ START_TEST(setup_came__forged)
 	ck_assert_int_eq(read_now(), 0);
 	for (int type = VERBS_REQUEST; type <= VERBS_CLIENT_GONE; type++) {
 		setup.type = (uint8_t)type;
-		ripc__verbs_peer_where(&left.port, &left.peer, &from);
+		ripc__verbs_route_where(&left.port, &left.peer, &from);
 		ripc__verbs_setup_came(&left.port, &from, &setup);
-		ripc__verbs_peer_where(&right.port, &right.peer, &from);
+		ripc__verbs_route_where(&right.port, &right.peer, &from);
 		ripc__verbs_setup_came(&right.port, &from, &setup);
 		from.qpn++; /* nobody */
 		ripc__verbs_setup_came(&right.port, &from, &setup);
@@ -314,7 +314,7 @@ START_TEST(setup_came__again)
 	client = &link_of(&right)->client;
 	setup.nonce = client->nonce;
 	setup.qpn = client->qp->qp_num;
-	ripc__verbs_peer_where(&left.port, &left.peer, &from);
+	ripc__verbs_route_where(&left.port, &left.peer, &from);
 	for (int i = 0; i < 5; i++)
 		ripc__verbs_setup_came(&left.port, &from, &setup);
 	ends_settle(both, 2);
@@ -337,7 +337,7 @@ START_TEST(connections__limit)
 	static struct end holders[3];
 	struct end *all[] = {&right, &holders[0], &holders[1], &holders[2]};
 	struct ripc__key keys[3];
-	struct verbs_peer ways[3];
+	struct verbs_route ways[3];
 	void *regions[3];
 
 	ends_begin();

@@ -20,7 +20,7 @@
 /* On hosts .7 (us, and here), .8 and .9 of one network. */
 static struct end us, here, left, right;
 static struct end *const all[] = {&us, &here, &left, &right};
-static struct verbs_peer many;
+static struct verbs_route many;
 
 static const char *mask = "255.255.255.0";
 static uint32_t n_joined, joined_max;
@@ -115,7 +115,7 @@ static int hear(struct end *end, uint64_t number)
 	return BACKEND->multicast.hear(&end->port, &end->peer, number);
 }
 
-static int send_by(const struct verbs_peer *peer, char byte)
+static int send_by(const struct verbs_route *peer, char byte)
 {
 	struct iovec iov = {.iov_base = &byte, .iov_len = 1};
 	struct ripc__tx tx = {.iov = &iov, .n_iov = 1, .len = 1};
@@ -338,7 +338,7 @@ END_TEST
 /* Datagrams of others to a queue pair whose Q_Key all know. */
 START_TEST(poll__junk)
 {
-	struct verbs_peer direct;
+	struct verbs_route direct;
 	struct verbs_link link;
 	const struct verbs_setup setup = {.type = VERBS_REFUSE, .nonce = 1};
 

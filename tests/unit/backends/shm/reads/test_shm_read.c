@@ -22,7 +22,7 @@
 struct side {
 	struct shm_port port;
 	struct ripc__attr attr;
-	struct shm_peer peer; /* the other side */
+	struct shm_route peer; /* the other side */
 };
 
 static struct side holder, reader;
@@ -643,7 +643,7 @@ START_TEST(import__too_many_held)
 }
 END_TEST
 
-/* ---- memory that others have given on ----------------------------------------------------- */
+/* ---- memory that others have given on ---------------------------------------------------- */
 
 static void send_passed(uint32_t at, uint64_t len, int fd)
 {
