@@ -38,7 +38,7 @@ void ripc__wake_for_sweep(struct ripc_context *ctx);
  * sleeps in a port, and must wake first.
  */
 bool ripc__ports_drain(struct ripc_context *ctx);
-/* group/heard.c to engine/wait.c: the device has a second descriptor to sleep on. */
+/* group/mcast_in.c to engine/wait.c: the device has a second descriptor to sleep on. */
 void ripc__port_widened(struct ripc_context *ctx, const struct device *device);
 
 #endif

@@ -61,7 +61,7 @@ struct ripc_service {
 	struct list watches, watcher; /* watcher: ctx->calls.watching.services, if it has watches */
 	struct ripc__map watched;  /* the same by ID */
 	struct ripc__map groups;   /* the joined ones; each value is this service */
-	struct ripc__map streams;  /* struct stream by the group that it sends to */
+	struct ripc__map mcast_out;  /* struct stream by the group that it sends to */
 	struct message retry, conflict; /* built-in notices */
 	struct ripc__timer yielding; /* the ID is lost: time for messages that still arrive */
 	int event_fd;              /* for event loops (message/message.c); -1 until requested */

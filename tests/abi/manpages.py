@@ -23,7 +23,7 @@ import csource
 folder = os.path.join(root, 'docs/man')
 # Where options are declared.
 OPTION_LISTS = ['src/backends/options.c', 'src/backends/shm/share.c', 'src/backends/udp/udp.c',
-                'src/resolvers/inet.c', 'src/core/group/stream.c']
+                'src/resolvers/inet.c', 'src/core/group/mcast_out.c']
 # Faults of docstrings: header, text, the text in its place, words of the message.
 PLANTED = [
     ('ripc.h', '/* Returns the ID of a service. */\n', '', 'ripc_service_id() has no docstring'),

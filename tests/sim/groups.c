@@ -28,8 +28,8 @@
 #define ROW      40u /* shorts that one service sends to one group, one after the other */
 #define CALM     30u    /* the same at the end */
 #define GAP_US   40000
-#define TOLD_US  1100000 /* members are told, and answer, each second (core/group/stream.c) */
-#define MANY     3u     /* members that hear: so many make it pay (core/group/stream.c) */
+#define TOLD_US  1100000 /* members are told, and answer, each second (core/group/mcast_out.c) */
+#define MANY     3u     /* members that hear: so many make it pay (core/group/mcast_out.c) */
 #define BEGIN_US 40000000ull /* until the network is found to reach many, if it does */
 
 /* A message to a group. Its memory stays until the end. */

@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-#include "core/group/stream.h"
+#include "core/group/mcast_out.h"
 #include "lone.h"
 #include "ripc/group.h"
 

@@ -14,7 +14,7 @@
 #include "core/engine/wait.h"
 #include "core/group/fanout.h"
 #include "core/group/group.h"
-#include "core/group/stream.h"
+#include "core/group/mcast_out.h"
 #include "core/keys/sealed.h"
 #include "core/memory/memory.h"
 #include "core/memory/pool.h"
@@ -561,9 +561,9 @@ static void lists_init(struct ripc_context *ctx)
 	list_init(&ctx->sends.writes.movers);
 	list_init(&ctx->groups.fanouts);
 	list_init(&ctx->groups.kept);
-	list_init(&ctx->groups.heard);
+	list_init(&ctx->groups.mcast_in);
 	ctx->groups.multicast_least = MULTICAST_LEAST;
-	ripc__map_init(&ctx->groups.heard_by_sender, seed);
+	ripc__map_init(&ctx->groups.mcast_in_by_sender, seed);
 	list_init(&ctx->loop.waiters);
 	list_init(&ctx->services.listers);
 	ripc__map_init(&ctx->services.by_incarnation, seed);
@@ -607,7 +607,7 @@ static void context_free(void *arg)
 	ripc__map_free(&ctx->services.by_id);
 	ripc__map_free(&ctx->partners.by_pair);
 	ripc__map_free(&ctx->partners.by_id);
-	ripc__map_free(&ctx->groups.heard_by_sender);
+	ripc__map_free(&ctx->groups.mcast_in_by_sender);
 	ripc__calls_free(ctx);
 	ripc__watches_free(ctx);
 	ripc__map_free(&ctx->peers.all);

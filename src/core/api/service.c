@@ -12,7 +12,7 @@
 #include "core/engine/wait.h"
 #include "core/group/fanout.h"
 #include "core/group/group.h"
-#include "core/group/stream.h"
+#include "core/group/mcast_out.h"
 #include "core/keys/sealed.h"
 #include "core/message/message.h"
 #include "core/message/places.h"
@@ -94,7 +94,7 @@ static struct ripc_service *service_alloc(struct ripc_context *ctx, uint64_t id)
 	ripc__map_init(&service->partners, ripc__nonce(ctx));
 	ripc__map_init(&service->watched, ripc__nonce(ctx));
 	ripc__map_init(&service->groups, service->watched.seed);
-	ripc__map_init(&service->streams, service->watched.seed);
+	ripc__map_init(&service->mcast_out, service->watched.seed);
 	return service;
 }
 
@@ -291,7 +291,7 @@ void ripc__service_end(struct ripc_service *service)
 	service->closing = true;
 	ripc__groups_leave(service);
 	ripc__kept_drop(ctx, service);
-	ripc__streams_free(service);
+	ripc__mcast_out_free(service);
 	if (!service->draining)
 		ripc__resolver_withdraw(ctx->resolver, service->id, service->incarnation);
 	refuse_incoming(service, -ESHUTDOWN);

@@ -13,7 +13,7 @@
 #include "core/base/base.h"
 #include "core/call/call.h"
 #include "core/events.h"
-#include "core/group/heard.h"
+#include "core/group/mcast_in.h"
 #include "core/keys/sealed.h"
 #include "core/message/move.h"
 #include "core/message/returns.h"

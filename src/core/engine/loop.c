@@ -8,7 +8,7 @@
 
 #include "core/base/base.h"
 #include "core/events.h"
-#include "core/group/heard.h"
+#include "core/group/mcast_in.h"
 #include "core/keys/dir.h"
 #include "core/keys/sealed.h"
 #include "core/memory/pool.h"
@@ -280,7 +280,7 @@ int ripc__device_progress(struct ripc_context *ctx, struct device *device)
 			ripc__input(ctx, device, &events[i]);
 			device->ops->datagrams.release(device->port, events[i].handle);
 		} else if (events[i].kind == RIPC_EV_MULTICAST) {
-			ripc__heard_input(ctx, device, &events[i]);
+			ripc__mcast_in_input(ctx, device, &events[i]);
 			device->ops->datagrams.release(device->port, events[i].handle);
 		} else {
 			ripc__input_event(ctx, device, &events[i]);

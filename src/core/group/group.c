@@ -4,7 +4,7 @@
  *
  * A message to a group is a separate message to each member: to one incarnation, by its own route,
  * with that partner's token and number. Therefore each rule for a partner holds for each member,
- * and the group adds none. Only shorts to many members on one segment are multicast (stream.c). The
+ * and the group adds none. Only shorts to many members on one segment are multicast (mcast_out.c). The
  * resolver finds the members (resolve/gather.c).
  *
  * A short that is sent while the resolver still searches is sent to the known members at once. A
@@ -22,9 +22,9 @@
 #include "core/objects.h"
 #include "core/resolve/resolver.h"
 #include "core/send/short.h"
-#include "heard.h"
+#include "mcast_in.h"
 #include "ripc/ripc.h"
-#include "stream.h"
+#include "mcast_out.h"
 #include "util/list.h"
 #include "util/map.h"
 
@@ -67,7 +67,7 @@ int ripc__group_leave(struct ripc_service *service, uint64_t group)
 	if (!ripc__map_remove(&service->groups, group))
 		return -ENOENT;
 	ripc__resolver_leave(service->ctx->resolver, group, service->incarnation);
-	ripc__heard_leave(service, group);
+	ripc__mcast_in_leave(service, group);
 	return 0;
 }
 
@@ -206,15 +206,15 @@ static struct ripc__member *receivers(const struct ripc_service *service,
 
 /* Multicasts the short to members that hear the stream, if that pays. Returns their number. */
 static uint32_t send_to_many(struct ripc_service *service, const struct ripc_send *request,
-		struct stream *stream, struct ripc__member *list, uint32_t *n)
+		struct mcast_out *out, struct ripc__member *list, uint32_t *n)
 {
 	struct ripc_stats *stats = &service->ctx->stats;
 	uint32_t n_left = 0, n_all = *n, len;
 
-	if (!stream || !ripc__stream_send(stream, service, request, &len))
+	if (!out || !ripc__mcast_out_send(out, service, request, &len))
 		return 0;
 	for (uint32_t i = 0; i < n_all; i++) {
-		if (!ripc__stream_reaches(stream, list[i].incarnation))
+		if (!ripc__mcast_out_reaches(out, list[i].incarnation))
 			list[n_left++] = list[i];
 	}
 	*n = n_left;
@@ -258,11 +258,11 @@ static uint32_t send_all(struct ripc_service *service, const struct ripc_send *r
 {
 	uint32_t n, n_sent, number;
 	struct ripc__member *list = receivers(service, gathering, NULL, &n);
-	struct stream *stream = list ? ripc__stream_for(service, request->to, list, n) : NULL;
+	struct mcast_out *out = list ? ripc__mcast_out_for(service, request->to, list, n) : NULL;
 
 	*error = list ? *error : -ENOMEM;
-	n_sent = send_to_many(service, request, stream, list, &n);
-	number = stream ? ripc__stream_number(stream) : 0;
+	n_sent = send_to_many(service, request, out, list, &n);
+	number = out ? ripc__mcast_out_number(out) : 0;
 	if (kept)
 		kept->number = number;
 	n_sent += send_copies(service, request, list, n, number, error);

@@ -38,8 +38,8 @@ int ripc__group_members(struct ripc_service *service, uint64_t group,
 struct groups {
 	struct list fanouts, kept; /* fanout.h, group.c */
 	uint32_t n_kept;
-	struct list heard;         /* streams of others to groups (heard.c) */
-	struct ripc__map heard_by_sender; /* the first of each sender and group */
+	struct list mcast_in;         /* streams of others to groups (mcast_in.c) */
+	struct ripc__map mcast_in_by_sender; /* the first of each sender and group */
 	uint32_t multicast_least;       /* from so many members on shorts are multicast; 0: never */
 };
 

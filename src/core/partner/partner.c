@@ -14,7 +14,7 @@
 #include "core/call/call.h"
 #include "core/call/watch.h"
 #include "core/events.h"
-#include "core/group/heard.h"
+#include "core/group/mcast_in.h"
 #include "core/keys/sealed.h"
 #include "core/memory/pool.h"
 #include "core/message/queue.h"
@@ -273,7 +273,7 @@ void ripc__pair_inherit(struct partner *partner)
 	replies_join(partner, other);
 	if (partner->in_passed < other->in_passed)
 		partner->in_passed = other->in_passed;
-	ripc__heard_move(other, partner);
+	ripc__mcast_in_move(other, partner);
 	other->token_own = 0; /* no hello counts as the other's any more */
 }
 
@@ -589,7 +589,7 @@ void ripc__shares_set(struct ripc_context *ctx)
 	ctx->peers.quota_max[SHARE_REPLIES] = ctx->peers.quota_max[SHARE_LARGE];
 	ctx->peers.quota_max[SHARE_UNFINISHED] = UNFINISHED_MAX;
 	ctx->peers.quota_max[SHARE_GRANTED] = GRANTED_MAX;
-	ctx->peers.quota_max[SHARE_STREAMS] = STREAMS_MAX;
+	ctx->peers.quota_max[SHARE_MCAST_IN] = MCAST_IN_MAX;
 }
 
 /* ---- crowd ------------------------------------------------------------------------------- */
@@ -810,7 +810,7 @@ static void received_forget(struct partner *partner)
 static void messages_lost(struct partner *partner, int status, uint64_t gone_us)
 {
 	received_forget(partner);
-	ripc__heard_lost(partner);
+	ripc__mcast_in_lost(partner);
 	ripc__outgoing_lost(partner, status, gone_us);
 	ripc__calls_lost(partner);
 	ripc__watch_lost(partner);
@@ -820,7 +820,7 @@ static void messages_lost(struct partner *partner, int status, uint64_t gone_us)
 static void messages_forget(struct partner *partner)
 {
 	received_forget(partner);
-	ripc__heard_forget(partner);
+	ripc__mcast_in_forget(partner);
 	ripc__batching_forget(partner);
 	ripc__calls_lost(partner);
 	if (partner->peer)
@@ -848,10 +848,10 @@ void ripc__partner_to_peer(struct partner *partner, struct peer *peer)
 	struct peer *old = partner->peer;
 
 	ripc__unread_release(partner);
-	ripc__heard_count(partner, false);
+	ripc__mcast_in_count(partner, false);
 	partner->peer = peer;
 	ripc__unread_hold(partner);
-	ripc__heard_count(partner, true);
+	ripc__mcast_in_count(partner, true);
 	ripc__peer_put(ctx, old);
 	partner->known = false;
 	(void)ripc__rights_judge(partner);

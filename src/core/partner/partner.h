@@ -120,7 +120,7 @@ struct partner {
 	bool denied : 1;          /* with keys: it may not send to us (rights.h) */
 	bool barred : 1;          /* with keys: our service may not send to it, or it refuses */
 	bool blocked : 1, ordering : 1; /* -EAGAIN: a NOTICE is due; longs may wait for others */
-	bool streams : 1;   /* the partner sends to a group by multicast (group/heard.c), */
+	bool has_mcast_in : 1;   /* the partner sends to a group by multicast (group/mcast_in.c), */
 	bool unheard : 1;   /* which must not be heard, as copies were not counted */
 	uint64_t handle : HANDLE_BITS; /* part of ripc_msg.from_handle (partner.c) */
 };

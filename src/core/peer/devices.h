@@ -18,7 +18,7 @@ struct ripc_context;
 #define LARGE_MAX      (1u << 31) /* of SHARE_LARGE and SHARE_REPLIES, KiB */
 #define UNFINISHED_MAX 4096u
 #define GRANTED_MAX    64u
-#define STREAMS_MAX    4096u
+#define MCAST_IN_MAX    4096u
 
 /* Resources that senders share. No sender may take all (partner/partner.c). */
 enum share {
@@ -28,7 +28,7 @@ enum share {
 	SHARE_REPLIES,    /* KiB of the pool in longer replies that are being received */
 	SHARE_UNFINISHED, /* long messages being received, but replies */
 	SHARE_GRANTED,    /* long messages that may send now */
-	SHARE_STREAMS,    /* streams of groups that are remembered (group/heard.c) */
+	SHARE_MCAST_IN,    /* streams of groups that are remembered (group/mcast_in.c) */
 	SHARES
 };
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "core/call/call.h"
-#include "core/group/heard.h"
+#include "core/group/mcast_in.h"
 #include "core/message/message.h"
 #include "core/message/queue.h"
 #include "core/message/returns.h"
@@ -126,7 +126,7 @@ static bool is_new_in_stream(struct partner *partner, const struct wire_packet *
 {
 	struct ripc_context *ctx = partner->service->ctx;
 	uint64_t number;
-	struct numbers *numbers = ripc__heard_copy(partner, packet, &number);
+	struct numbers *numbers = ripc__mcast_in_copy(partner, packet, &number);
 
 	return !numbers || number_is_new(&ctx->stats, numbers, number);
 }

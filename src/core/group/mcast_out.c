@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See stream.h. A service that sends shorts to many members of a group has a stream: a token, a
+ * See mcast_out.h. A service that sends shorts to many members of a group has a stream: a token, a
  * sequence of numbers, and a route by which one datagram reaches all who listen. STREAM packets by
  * their own routes announce the token and the number to the members.
  *
@@ -14,7 +14,7 @@
  * that is silent needs no answer, and after a silence all members get copies until they have
  * answered.
  */
-#include "stream.h"
+#include "mcast_out.h"
 
 #include <stddef.h>
 #include <stdlib.h>
@@ -39,7 +39,7 @@
 #define WAIT_VAIN_US   16000000u /* the same while nobody hears */
 #define FRESH_US       3000000u  /* time for which an answer is valid */
 #define IDLE_US        60000000u
-#define BEFORE_FIRST   (1ull << 32) /* numbers begin here (heard.c, UNKNOWN) */
+#define BEFORE_FIRST   (1ull << 32) /* numbers begin here (mcast_in.c, UNKNOWN) */
 
 const struct ripc__option ripc__group_options[] = {
 	{"group.many", RIPC_NUMBER, 0, 4096, 0},
@@ -53,7 +53,7 @@ struct hearer {
 	bool hears;
 };
 
-struct stream {
+struct mcast_out {
 	uint64_t group, token;
 	uint64_t number;          /* of the last multicast short */
 	uint64_t proof;           /* a member hears if it has heard this short, or a later one */
@@ -70,51 +70,51 @@ struct stream {
 
 /* ---- adding and removing ----------------------------------------------------------------- */
 
-static void route_close(struct stream *stream)
+static void route_close(struct mcast_out *out)
 {
 	RIPC__HOLD_CANCEL;
 	struct hearer *hearer;
 
-	if (stream->route)
-		stream->device->ops->route.close(stream->device->port, stream->route);
-	free(stream->route);
-	stream->route = NULL;
-	stream->n_hear = 0;
-	for (uint32_t at = 0; (hearer = ripc__map_next(&stream->hearers, &at));)
+	if (out->route)
+		out->device->ops->route.close(out->device->port, out->route);
+	free(out->route);
+	out->route = NULL;
+	out->n_hear = 0;
+	for (uint32_t at = 0; (hearer = ripc__map_next(&out->hearers, &at));)
 		hearer->hears = false;
 }
 
-static void hearers_free(struct stream *stream)
+static void hearers_free(struct mcast_out *out)
 {
 	struct hearer *hearer;
 
-	for (uint32_t at = 0; (hearer = ripc__map_next(&stream->hearers, &at));)
+	for (uint32_t at = 0; (hearer = ripc__map_next(&out->hearers, &at));)
 		free(hearer);
-	ripc__map_free(&stream->hearers);
-	stream->n_hear = 0;
+	ripc__map_free(&out->hearers);
+	out->n_hear = 0;
 }
 
-static void stream_free(struct ripc_service *service, struct stream *stream)
+static void out_free(struct ripc_service *service, struct mcast_out *out)
 {
-	ripc__map_remove(&service->streams, stream->group);
-	route_close(stream);
-	hearers_free(stream);
-	free(stream);
+	ripc__map_remove(&service->mcast_out, out->group);
+	route_close(out);
+	hearers_free(out);
+	free(out);
 }
 
-void ripc__streams_free(struct ripc_service *service)
+void ripc__mcast_out_free(struct ripc_service *service)
 {
-	struct stream *stream;
+	struct mcast_out *out;
 	uint32_t at = 0;
 
-	for (; (stream = ripc__map_next(&service->streams, &at)); at = 0)
-		stream_free(service, stream);
-	ripc__map_free(&service->streams);
+	for (; (out = ripc__map_next(&service->mcast_out, &at)); at = 0)
+		out_free(service, out);
+	ripc__map_free(&service->mcast_out);
 }
 
-static bool has_something(const struct stream *stream)
+static bool has_something(const struct mcast_out *out)
 {
-	return stream->route || stream->hearers.count || !stream->round;
+	return out->route || out->hearers.count || !out->round;
 }
 
 /*
@@ -124,40 +124,40 @@ static bool has_something(const struct stream *stream)
 static void idle_shrink(struct ripc_service *service)
 {
 	uint64_t now_us = service->ctx->now_us;
-	struct stream *stream;
+	struct mcast_out *out;
 	uint32_t at = 0;
 
-	while ((stream = ripc__map_next(&service->streams, &at))) {
-		if (now_us - stream->used_us < IDLE_US || !has_something(stream))
+	while ((out = ripc__map_next(&service->mcast_out, &at))) {
+		if (now_us - out->used_us < IDLE_US || !has_something(out))
 			continue;
-		if (!stream->round) {
-			stream_free(service, stream);
+		if (!out->round) {
+			out_free(service, out);
 			return; /* the map has changed: other streams have their turn later */
 		}
-		route_close(stream);
-		hearers_free(stream);
+		route_close(out);
+		hearers_free(out);
 	}
 }
 
-static struct stream *stream_new(struct ripc_service *service, uint64_t group)
+static struct mcast_out *out_new(struct ripc_service *service, uint64_t group)
 {
-	struct stream *stream;
+	struct mcast_out *out;
 
 	idle_shrink(service);
-	stream = calloc(1, sizeof(*stream));
-	if (!stream)
+	out = calloc(1, sizeof(*out));
+	if (!out)
 		return NULL;
-	if (ripc__map_put(&service->streams, group, stream)) {
-		free(stream);
+	if (ripc__map_put(&service->mcast_out, group, out)) {
+		free(out);
 		return NULL;
 	}
-	stream->group = group;
-	stream->number = BEFORE_FIRST;
-	while (!stream->token)
-		stream->token = ripc__nonce(service->ctx);
-	stream->wait_us = WAIT_FIRST_US;
-	ripc__map_init(&stream->hearers, stream->token);
-	return stream;
+	out->group = group;
+	out->number = BEFORE_FIRST;
+	while (!out->token)
+		out->token = ripc__nonce(service->ctx);
+	out->wait_us = WAIT_FIRST_US;
+	ripc__map_init(&out->hearers, out->token);
+	return out;
 }
 
 /* ---- announcing the stream --------------------------------------------------------------- */
@@ -178,18 +178,18 @@ static struct partner *partner_of(const struct ripc_service *service,
 		       : NULL;
 }
 
-static void route_open(struct stream *stream, struct partner *partner)
+static void route_open(struct mcast_out *out, struct partner *partner)
 {
 	RIPC__HOLD_CANCEL;
 	struct device *device = ripc__peer_device(partner->service->ctx, partner->peer);
 	void *route = calloc(1, device->ops->route_size);
 
 	if (route && device->ops->multicast.open(device->port, route, partner->peer->route,
-			stream->group) == 0) {
-		stream->device = device;
-		stream->route = route;
+			out->group) == 0) {
+		out->device = device;
+		out->route = route;
 		/* Acknowledgements of another route say nothing about this one. */
-		stream->proof = stream->shown = stream->number + 1;
+		out->proof = out->shown = out->number + 1;
 		return;
 	}
 	free(route);
@@ -199,7 +199,7 @@ static void route_open(struct stream *stream, struct partner *partner)
  * Opens a route, if enough members are on networks with multicast. The route is that of one of
  * these members. If nobody hears there, the next round takes the next member.
  */
-static void route_find(struct ripc_service *service, struct stream *stream,
+static void route_find(struct ripc_service *service, struct mcast_out *out,
 		const struct ripc__member *members, uint32_t n)
 {
 	struct partner *partner;
@@ -208,50 +208,50 @@ static void route_find(struct ripc_service *service, struct stream *stream,
 	for (uint32_t i = 0; i < n; i++)
 		n_able += partner_of(service, &members[i]) != NULL;
 	for (uint32_t i = 0; n_able >= service->ctx->groups.multicast_least && i < n &&
-			!stream->route; i++) {
-		partner = partner_of(service, &members[(stream->round + i) % n]);
+			!out->route; i++) {
+		partner = partner_of(service, &members[(out->round + i) % n]);
 		if (partner)
-			route_open(stream, partner);
+			route_open(out, partner);
 	}
 }
 
-static struct hearer *hearer_get(struct stream *stream, uint64_t incarnation)
+static struct hearer *hearer_get(struct mcast_out *out, uint64_t incarnation)
 {
-	struct hearer *hearer = ripc__map_get(&stream->hearers, incarnation);
+	struct hearer *hearer = ripc__map_get(&out->hearers, incarnation);
 
 	if (hearer)
 		return hearer;
 	hearer = calloc(1, sizeof(*hearer));
-	if (hearer && ripc__map_put(&stream->hearers, incarnation, hearer) == 0)
+	if (hearer && ripc__map_put(&out->hearers, incarnation, hearer) == 0)
 		return hearer;
 	free(hearer);
 	return NULL;
 }
 
-static void hearer_set(struct stream *stream, struct hearer *hearer, bool hears)
+static void hearer_set(struct mcast_out *out, struct hearer *hearer, bool hears)
 {
-	stream->n_hear += (uint32_t)hears - (uint32_t)hearer->hears;
+	out->n_hear += (uint32_t)hears - (uint32_t)hearer->hears;
 	hearer->hears = hears;
 }
 
-static void tell(struct stream *stream, struct partner *partner)
+static void tell(struct mcast_out *out, struct partner *partner)
 {
-	struct hearer *hearer = hearer_get(stream, partner->incarnation);
+	struct hearer *hearer = hearer_get(out, partner->incarnation);
 	struct wire_packet packet;
 
 	if (!hearer)
 		return;
-	hearer->round = stream->round;
+	hearer->round = out->round;
 	wire_clear(&packet);
-	packet.stream = (struct wire_stream){stream->group, stream->token, stream->number + 1};
+	packet.stream = (struct wire_stream){out->group, out->token, out->number + 1};
 	ripc__partner_touch(partner);
 	ripc__partner_send(partner, &packet, WIRE_STREAM);
 }
 
 /* Forgets members without announcement. A member without a recent answer is not reached. */
-static void hearers_sweep(struct ripc_context *ctx, struct stream *stream)
+static void hearers_sweep(struct ripc_context *ctx, struct mcast_out *out)
 {
-	struct ripc__map *hearers = &stream->hearers;
+	struct ripc__map *hearers = &out->hearers;
 	uint32_t at = 0;
 
 	while (at < hearers->capacity) {
@@ -259,12 +259,12 @@ static void hearers_sweep(struct ripc_context *ctx, struct stream *stream)
 		uint32_t capacity = hearers->capacity;
 
 		if (hearer && hearer->hears && ctx->now_us - hearer->heard_us >= FRESH_US)
-			hearer_set(stream, hearer, false);
-		if (!hearer || hearer->round == stream->round) {
+			hearer_set(out, hearer, false);
+		if (!hearer || hearer->round == out->round) {
 			at++;
 			continue;
 		}
-		hearer_set(stream, hearer, false);
+		hearer_set(out, hearer, false);
 		ripc__map_remove(hearers, hearers->entries[at].key); /* other entries move here */
 		free(hearer);
 		if (hearers->capacity != capacity)
@@ -272,59 +272,59 @@ static void hearers_sweep(struct ripc_context *ctx, struct stream *stream)
 	}
 }
 
-static void members_tell(struct ripc_service *service, struct stream *stream,
+static void members_tell(struct ripc_service *service, struct mcast_out *out,
 		const struct ripc__member *members, uint32_t n)
 {
 	struct ripc_context *ctx = service->ctx;
 	struct partner *partner;
 
-	stream->round++;
+	out->round++;
 	for (uint32_t i = 0; i < n; i++) {
 		partner = partner_of(service, &members[i]);
-		if (partner && ripc__peer_device(ctx, partner->peer) == stream->device)
-			tell(stream, partner);
+		if (partner && ripc__peer_device(ctx, partner->peer) == out->device)
+			tell(out, partner);
 	}
-	hearers_sweep(ctx, stream);
-	stream->proof = stream->shown;
-	stream->shows = true;
+	hearers_sweep(ctx, out);
+	out->proof = out->shown;
+	out->shows = true;
 }
 
 /* ---- sending ----------------------------------------------------------------------------- */
 
-struct stream *ripc__stream_for(struct ripc_service *service, uint64_t group,
+struct mcast_out *ripc__mcast_out_for(struct ripc_service *service, uint64_t group,
 		const struct ripc__member *members, uint32_t n)
 {
-	struct stream *stream = ripc__map_get(&service->streams, group);
+	struct mcast_out *out = ripc__map_get(&service->mcast_out, group);
 	uint64_t now_us = service->ctx->now_us;
 	uint32_t most_us;
 
-	if (!stream &&
+	if (!out &&
 		(n < service->ctx->groups.multicast_least || !service->ctx->groups.multicast_least))
 		return NULL;
-	if (!stream)
-		stream = stream_new(service, group);
-	if (!stream)
+	if (!out)
+		out = out_new(service, group);
+	if (!out)
 		return NULL;
-	stream->used_us = now_us;
-	stream->went = false;
-	if (stream->told_us && now_us - stream->told_us < stream->wait_us)
-		return stream;
-	stream->told_us = now_us;
-	if (stream->wait_us >= WAIT_MOST_US && !stream->n_hear)
-		route_close(stream);
-	if (!stream->route)
-		route_find(service, stream, members, n);
-	if (stream->route)
-		members_tell(service, stream, members, n);
-	most_us = stream->n_hear ? WAIT_MOST_US : WAIT_VAIN_US;
-	stream->wait_us = 2 * stream->wait_us < most_us ? 2 * stream->wait_us : most_us;
-	return stream;
+	out->used_us = now_us;
+	out->went = false;
+	if (out->told_us && now_us - out->told_us < out->wait_us)
+		return out;
+	out->told_us = now_us;
+	if (out->wait_us >= WAIT_MOST_US && !out->n_hear)
+		route_close(out);
+	if (!out->route)
+		route_find(service, out, members, n);
+	if (out->route)
+		members_tell(service, out, members, n);
+	most_us = out->n_hear ? WAIT_MOST_US : WAIT_VAIN_US;
+	out->wait_us = 2 * out->wait_us < most_us ? 2 * out->wait_us : most_us;
+	return out;
 }
 
-static int transmit(const struct stream *stream, const struct ripc_service *service,
+static int transmit(const struct mcast_out *out, const struct ripc_service *service,
 		const struct ripc_send *request, uint32_t *len)
 {
-	const struct ripc__backend *ops = stream->device->ops;
+	const struct ripc__backend *ops = out->device->ops;
 	struct wire_packet packet;
 	uint8_t prefix[WIRE_CALL_PLAIN + 2 * RIPC_ITEMS_MAX];
 	struct iovec iov[RIPC_ITEMS_MAX + 1];
@@ -335,24 +335,24 @@ static int transmit(const struct stream *stream, const struct ripc_service *serv
 	wire_clear(&packet);
 	packet.h = (struct wire_header){.version = WIRE_VERSION, .type = WIRE_SHORT,
 		.flags = WIRE_F_LENDS | WIRE_F_CALL, .src = service->incarnation,
-		.dst = stream->group, .token = stream->token, .number = stream->number};
-	packet.lends = stream->group;
+		.dst = out->group, .token = out->token, .number = out->number};
+	packet.lends = out->group;
 	packet.call.kind = WIRE_CALL_GROUP;
 	packet.n_items = request->n_items;
 	for (uint32_t i = 0; i < request->n_items; i++) {
 		iov[i + 1] = request->items[i];
 		lens[i] = request->items[i].iov_len;
 		packet.payload_len += (uint32_t)lens[i];
-		if (!ripc__is_intact(stream->device))
+		if (!ripc__is_intact(out->device))
 			crc = ripc__crc32c(crc, iov[i + 1].iov_base, lens[i]);
 	}
 	tx.len = (uint32_t)wire_encode(prefix, &packet, lens, NULL);
-	ripc__put_crc(stream->device, prefix, tx.len, crc);
+	ripc__put_crc(out->device, prefix, tx.len, crc);
 	iov[0] = (struct iovec){prefix, tx.len};
 	tx.len += packet.payload_len;
 	*len = packet.payload_len;
-	RIPC__PROBE(send, RIPC__PROBE_SHORT, service->id, stream->group, packet.payload_len);
-	return ops->datagrams.send(stream->device->port, stream->route, &tx, 1);
+	RIPC__PROBE(send, RIPC__PROBE_SHORT, service->id, out->group, packet.payload_len);
+	return ops->datagrams.send(out->device->port, out->route, &tx, 1);
 }
 
 /* The next number. Numbers whose lower half is 0 are skipped: in copies 0 means none. */
@@ -361,57 +361,57 @@ static uint64_t number_after(uint64_t number)
 	return (uint32_t)(number + 1) ? number + 1 : number + 2;
 }
 
-bool ripc__stream_send(struct stream *stream, struct ripc_service *service,
+bool ripc__mcast_out_send(struct mcast_out *out, struct ripc_service *service,
 		const struct ripc_send *request, uint32_t *len)
 {
 	struct ripc_context *ctx = service->ctx;
 	int sent;
 
-	if (!stream->route || !(stream->shows || stream->n_hear >= PAYS_FROM))
+	if (!out->route || !(out->shows || out->n_hear >= PAYS_FROM))
 		return false;
-	stream->number = number_after(stream->number);
-	stream->went = true; /* also if the send may have failed */
-	sent = transmit(stream, service, request, len);
+	out->number = number_after(out->number);
+	out->went = true; /* also if the send may have failed */
+	sent = transmit(out, service, request, len);
 	if (sent != 1) {
 		ctx->stats.drop_send_full++;
 		if (sent < 0)
-			route_close(stream);
+			route_close(out);
 		return false;
 	}
-	if (stream->shows)
-		stream->shown = stream->number;
-	stream->shows = false;
+	if (out->shows)
+		out->shown = out->number;
+	out->shows = false;
 	ctx->stats.datagrams_sent++;
 	ctx->stats.many_sent++;
 	return true;
 }
 
-bool ripc__stream_reaches(const struct stream *stream, uint64_t incarnation)
+bool ripc__mcast_out_reaches(const struct mcast_out *out, uint64_t incarnation)
 {
-	const struct hearer *hearer = ripc__map_get(&stream->hearers, incarnation);
+	const struct hearer *hearer = ripc__map_get(&out->hearers, incarnation);
 
 	return hearer && hearer->hears;
 }
 
-uint32_t ripc__stream_number(const struct stream *stream)
+uint32_t ripc__mcast_out_number(const struct mcast_out *out)
 {
-	return stream->went ? (uint32_t)stream->number : 0;
+	return out->went ? (uint32_t)out->number : 0;
 }
 
-void ripc__stream_heard(struct partner *partner, const struct wire_packet *packet)
+void ripc__mcast_out_heard(struct partner *partner, const struct wire_packet *packet)
 {
 	struct ripc_service *service = partner->service;
-	struct stream *stream = ripc__map_get(&service->streams, packet->stream.group);
+	struct mcast_out *out = ripc__map_get(&service->mcast_out, packet->stream.group);
 	struct hearer *hearer = NULL;
 	uint64_t top = packet->stream.number;
 
-	if (stream && stream->token == packet->stream.token)
-		hearer = ripc__map_get(&stream->hearers, partner->incarnation);
-	if (!hearer || top > stream->number)
+	if (out && out->token == packet->stream.token)
+		hearer = ripc__map_get(&out->hearers, partner->incarnation);
+	if (!hearer || top > out->number)
 		return;
-	hearer_set(stream, hearer, top && top >= stream->proof && stream->route);
+	hearer_set(out, hearer, top && top >= out->proof && out->route);
 	hearer->heard_us = service->ctx->now_us;
 	/* The member gets no copies from now on: notice soon if it does not hear any more. */
-	if (hearer->hears && stream->wait_us > WAIT_MOST_US)
-		stream->wait_us = WAIT_MOST_US;
+	if (hearer->hears && out->wait_us > WAIT_MOST_US)
+		out->wait_us = WAIT_MOST_US;
 }

@@ -509,7 +509,7 @@ START_TEST(stream__idle_one_ends)
 	ck_assert_uint_eq(many.n_exposed, 2);
 	ck_assert_uint_eq(many.n_routes, 1); /* the other one's */
 	ck_assert_uint_ne(last_short(&crowd, TO_MANY).h.token, token);
-	ck_assert_uint_eq(lone->svc->streams.count, 2);
+	ck_assert_uint_eq(lone->svc->mcast_out.count, 2);
 	lone_close_all(lone);
 	ck_assert_uint_eq(many.n_routes, 0);
 }

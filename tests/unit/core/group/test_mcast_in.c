@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Multicast datagrams: heard only as announced by the sender, each short once, by any route. */
 #include "../../many.h"
-#include "core/group/heard.h"
+#include "core/group/mcast_in.h"
 #include "core/objects.h"
 #include "core/partner/partner.h"
 
@@ -322,7 +322,7 @@ START_TEST(stream__of_other_groups)
 	say_copy(&lone, GROUP + 1, LOW(FIRST));
 	expect_nothing(&lone);
 	ck_assert_uint_eq(many.asked, 0);
-	ck_assert_uint_eq(lone.ctx->peers.quota[SHARE_STREAMS], 0);
+	ck_assert_uint_eq(lone.ctx->peers.quota[SHARE_MCAST_IN], 0);
 	ck_assert_uint_eq(told(&lone, GROUP, TOKEN, FIRST), 0);
 	say_many(&lone, GROUP, TOKEN, FIRST);
 	expect_short(&lone, GROUP, LOW(FIRST));
@@ -381,7 +381,7 @@ START_TEST(many__for_two_services)
 	expect_nothing(&lone);
 	ck_assert_int_eq(ripc_service_close(lone.svc), 0);
 	ck_assert_uint_eq(many.n_heard, 0);
-	ck_assert_uint_eq(lone.ctx->peers.quota[SHARE_STREAMS], 0);
+	ck_assert_uint_eq(lone.ctx->peers.quota[SHARE_MCAST_IN], 0);
 	say_many(&lone, GROUP, TOKEN, FIRST + 2);
 	lone_close_all(&lone);
 }
@@ -417,13 +417,13 @@ static uint32_t streams_fill(struct lone *lone, uint32_t n)
 	uint64_t before;
 
 	for (;; n++) {
-		ck_assert_uint_le(n, STREAMS_MAX);
-		before = lone->ctx->peers.quota[SHARE_STREAMS];
+		ck_assert_uint_le(n, MCAST_IN_MAX);
+		before = lone->ctx->peers.quota[SHARE_MCAST_IN];
 		if (!ripc__map_get(&lone->svc->groups, GROUP + n))
 			ck_assert_int_eq(ripc_join(lone->svc, GROUP + n), 0);
 		say_copy(lone, GROUP + n, LOW(FIRST));
 		expect_short(lone, GROUP + n, LOW(FIRST));
-		if (lone->ctx->peers.quota[SHARE_STREAMS] == before)
+		if (lone->ctx->peers.quota[SHARE_MCAST_IN] == before)
 			return n;
 	}
 }
@@ -440,7 +440,7 @@ START_TEST(stream__more_than_are_remembered)
 	member_open(&lone);
 	ck_assert_uint_eq(told(&lone, GROUP, TOKEN, FIRST), 0);
 	n = streams_fill(&lone, 1);
-	ck_assert_uint_eq(n, (STREAMS_MAX + 2) / 3); /* as it is alone (partner/partner.c) */
+	ck_assert_uint_eq(n, (MCAST_IN_MAX + 2) / 3); /* as it is alone (partner/partner.c) */
 	say_copy(&lone, GROUP + n, LOW(FIRST + 1));
 	expect_short(&lone, GROUP + n, LOW(FIRST + 1));
 	ck_assert_uint_eq(told(&lone, GROUP + n, TOKEN, FIRST), UINT64_MAX);
@@ -475,7 +475,7 @@ START_TEST(stream__of_a_host_beside_a_greedy_one)
 	ck_assert_uint_eq(told(&lone, GROUP, TOKEN, FIRST), 0);
 	say_many(&lone, GROUP, TOKEN, FIRST);
 	expect_short(&lone, GROUP, LOW(FIRST));
-	ck_assert_uint_gt(streams_fill(&lone, 1), STREAMS_MAX / 8);
+	ck_assert_uint_gt(streams_fill(&lone, 1), MCAST_IN_MAX / 8);
 	lone_close_all(&lone);
 	ck_assert_uint_eq(many.n_routes, 0);
 }
@@ -492,19 +492,19 @@ START_TEST(stream__counts_where_the_partner_lives)
 	member_open(&lone);
 	ck_assert_uint_eq(told(&lone, GROUP, TOKEN, FIRST), 0);
 	partner = list_entry(lone.ctx->partners.all.next, struct partner, node);
-	ck_assert_uint_eq(partner->peer->host->quota[SHARE_STREAMS], 1);
+	ck_assert_uint_eq(partner->peer->host->quota[SHARE_MCAST_IN], 1);
 	addr = (struct ripc__addr){.len = 1, .blob = {lone.host + 1}};
 	addr.host[15] = addr.blob[0];
 	ck_assert_int_eq(ripc__peer_get(lone.ctx, lone.ctx->peers.devices, lone.context, &addr,
 		&peer), 0);
 	ck_assert_ptr_ne(partner->peer->host, peer->host);
 	ripc__partner_to_peer(partner, peer);
-	ck_assert_uint_eq(partner->peer->host->quota[SHARE_STREAMS], 1);
-	ck_assert_uint_eq(partner->peer->quota[SHARE_STREAMS], 1);
-	ck_assert_uint_eq(lone.ctx->peers.quota[SHARE_STREAMS], 1);
-	ripc__heard_forget(partner);
-	ck_assert_uint_eq(lone.ctx->peers.quota[SHARE_STREAMS], 0);
-	ck_assert_uint_eq(partner->peer->host->quota[SHARE_STREAMS], 0);
+	ck_assert_uint_eq(partner->peer->host->quota[SHARE_MCAST_IN], 1);
+	ck_assert_uint_eq(partner->peer->quota[SHARE_MCAST_IN], 1);
+	ck_assert_uint_eq(lone.ctx->peers.quota[SHARE_MCAST_IN], 1);
+	ripc__mcast_in_forget(partner);
+	ck_assert_uint_eq(lone.ctx->peers.quota[SHARE_MCAST_IN], 0);
+	ck_assert_uint_eq(partner->peer->host->quota[SHARE_MCAST_IN], 0);
 	lone_close_all(&lone);
 }
 END_TEST
@@ -550,10 +550,10 @@ START_TEST(stream__partner_is_forgotten)
 
 	member_open(&lone);
 	ck_assert_uint_eq(told(&lone, GROUP, TOKEN, FIRST), 0);
-	ck_assert_uint_eq(lone.ctx->peers.quota[SHARE_STREAMS], 1);
+	ck_assert_uint_eq(lone.ctx->peers.quota[SHARE_MCAST_IN], 1);
 	lone_pass(&lone, 200 * 1000000ull);
 	ck_assert_uint_eq(lone_stats(&lone).partners, 0);
-	ck_assert_uint_eq(lone.ctx->peers.quota[SHARE_STREAMS], 0);
+	ck_assert_uint_eq(lone.ctx->peers.quota[SHARE_MCAST_IN], 0);
 	say_many(&lone, GROUP, TOKEN, FIRST);
 	expect_nothing(&lone);
 	lone_close_all(&lone);
