@@ -120,7 +120,7 @@ static void permit_free(struct permit *permit)
 	permit->ctx->loop.changed = true;
 	list_remove(&permit->node);
 	list_remove(&permit->fence.node);
-	free(permit->parked);
+	free(permit->early);
 	free(permit);
 }
 
@@ -152,10 +152,10 @@ bool ripc__returns_withdraw(struct lent *lent, bool is_done)
 	return !lent->permit || withdraw(lent->permit, is_done);
 }
 
-static void parked_drop(struct permit *permit)
+static void early_drop(struct permit *permit)
 {
-	free(permit->parked);
-	permit->parked = NULL;
+	free(permit->early);
+	permit->early = NULL;
 }
 
 /* The lent memory is given back, even if buffers are still open. */
@@ -166,7 +166,7 @@ static void returns_abandon(struct lent *lent)
 	if (!permit || withdraw(permit, false))
 		return;
 	permit->lent = NULL;
-	parked_drop(permit);
+	early_drop(permit);
 }
 
 void ripc__returns_close(struct lent *lent, struct outgoing *question, struct list *fencing)
@@ -175,7 +175,7 @@ void ripc__returns_close(struct lent *lent, struct outgoing *question, struct li
 
 	if (!permit || withdraw(permit, false))
 		return;
-	parked_drop(permit);
+	early_drop(permit);
 	permit->fence.outgoing = question;
 	list_append(fencing, &permit->fence.node);
 }
@@ -188,7 +188,7 @@ void ripc__permits_leave(struct partner *partner)
 		if (permit->partner != partner || withdraw(permit, false))
 			continue;
 		permit->partner = NULL;
-		parked_drop(permit);
+		early_drop(permit);
 	}
 }
 
@@ -305,15 +305,15 @@ static void park(struct permit *permit, const struct partner *partner,
 {
 	uint32_t len = packet->prefix_len + packet->payload_len;
 
-	if (permit->parked || permit->partner != partner || !list_empty(&permit->fence.node))
+	if (permit->early || permit->partner != partner || !list_empty(&permit->fence.node))
 		return;
-	permit->parked = malloc(sizeof(*permit->parked) + len);
-	if (!permit->parked)
+	permit->early = malloc(sizeof(*permit->early) + len);
+	if (!permit->early)
 		return;
-	*permit->parked = (struct parked){.len = len, .intact = packet->intact,
+	*permit->early = (struct early_reply){.len = len, .intact = packet->intact,
 		.device = ripc__peer_device(permit->ctx, partner->peer),
 		.keys = packet->h.type == WIRE_ANNOUNCE ? packet->announce.keys : 0};
-	memcpy(permit->parked->bytes, packet->prefix, len);
+	memcpy(permit->early->bytes, packet->prefix, len);
 }
 
 bool ripc__answer_may_land(struct partner *partner, const struct wire_packet *packet)
@@ -329,18 +329,18 @@ bool ripc__answer_may_land(struct partner *partner, const struct wire_packet *pa
 }
 
 /* A reply was parked until its return buffers were closed; now it is input again. */
-static void come_again(struct partner *partner, const struct parked *parked)
+static void come_again(struct partner *partner, const struct early_reply *early)
 {
 	struct ripc_context *ctx = partner->service->ctx;
 	struct wire_packet packet;
 
-	if (wire_decode(parked->bytes, parked->len, &packet))
+	if (wire_decode(early->bytes, early->len, &packet))
 		return; /* cannot happen: the packet was decoded before */
-	packet.intact = parked->intact;
+	packet.intact = early->intact;
 	packet.n_returns = 0;
 	if (packet.h.type == WIRE_ANNOUNCE)
-		packet.announce.keys = parked->device == ripc__peer_device(ctx, partner->peer) ?
-			parked->keys : 0;
+		packet.announce.keys = early->device == ripc__peer_device(ctx, partner->peer) ?
+			early->keys : 0;
 	if (packet.h.type == WIRE_SHORT)
 		ripc__short_input(partner, &packet);
 	else
@@ -351,20 +351,20 @@ void ripc__permit_fenced(uint64_t cookie)
 {
 	struct permit *permit = (struct permit *)(uintptr_t)(cookie & ~1ull);
 	struct partner *partner = permit->partner;
-	struct parked *parked = permit->parked;
+	struct early_reply *early = permit->early;
 
 	if (--permit->n_fencing > 0)
 		return;
-	permit->parked = NULL;
+	permit->early = NULL;
 	if (permit->lent)
 		permit->lent->permit = NULL;
 	permit->lent = NULL;
 	if (!list_empty(&permit->fence.node))
 		ripc__fence_lift(&permit->fence);
 	permit_free(permit);
-	if (parked)
-		come_again(partner, parked);
-	free(parked);
+	if (early)
+		come_again(partner, early);
+	free(early);
 }
 
 /* ---- written replies --------------------------------------------------------------------- */

@@ -18,7 +18,7 @@ struct ripc_context;
 struct ripc_service;
 
 /* A reply that came while its return buffers were still being closed. */
-struct parked {
+struct early_reply {
 	const struct device *device; /* the reply came by this one, which its keys are for */
 	uint32_t keys, len;
 	bool intact;
@@ -33,7 +33,7 @@ struct permit {
 	struct lent *lent;       /* NULL: given up */
 	struct partner *partner; /* the partner that can write; NULL: gone */
 	struct device *device;
-	struct parked *parked;   /* a reply, input again when the buffers are closed; or NULL */
+	struct early_reply *early;   /* a reply, input again when the buffers are closed; or NULL */
 	bool closing, orphan;    /* orphan: the service is closed and waits for the permit */
 	uint32_t n, n_fencing;
 	struct wire_return buffers[WIRE_RETURNS_MAX];
