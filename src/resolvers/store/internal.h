@@ -4,7 +4,7 @@
  *
  *   store.c    the slots: open, close, poll; the UDP socket; options; changes of addresses
  *   session.c  the ZooKeeper session: connecting, processing, expiry
- *   claims.c   IDs of this context's services, as nodes in the store
+ *   registrations.c   IDs of this context's services, as nodes in the store
  *   known.c    IDs that are looked up, their owners, and the list of all
  *   members.c  members of groups: those of this context, as nodes, and those that it sends to
  *   value.c    the contents of nodes, paths, and sending queries
@@ -64,17 +64,17 @@ struct news {
 	struct ripc__source_event event;
 };
 
-enum claim_state {
-	CLAIM_WANTED,   /* will be made when there is a session */
-	CLAIM_MAKING,   /* a request is under way */
-	CLAIM_MADE,
-	CLAIM_REFUSED,  /* core knows; it withdraws the claim, or has it tried again */
-	CLAIM_LEAVING,  /* withdrawn; the node may still be there */
+enum registration_state {
+	REGISTRATION_WANTED,   /* will be made when there is a session */
+	REGISTRATION_MAKING,   /* a request is under way */
+	REGISTRATION_MADE,
+	REGISTRATION_REFUSED,  /* core knows; it withdraws the claim, or has it tried again */
+	REGISTRATION_LEAVING,  /* withdrawn; the node may still be there */
 };
 
-struct claim {
+struct registration {
 	struct news news;
-	struct list node;        /* store->claiming, store->leaving */
+	struct list node;        /* store->registering, store->leaving */
 	uint64_t id, incarnation;
 	uint64_t serial;         /* of its requests: those of earlier ones do not count */
 	int64_t session;         /* the node's session, if the node is made */
@@ -125,9 +125,9 @@ struct store {
 	uint32_t watched_events;
 	uint64_t due_us, retry_us, retry_after_us, away_us; /* away_us: since then; 0: connected */
 	uint64_t serial;
-	struct ripc__map claims, known; /* by ID */
+	struct ripc__map registrations, known; /* by ID */
 	struct ripc__map joined, groups; /* members here, by group ^ incarnation; groups by ID */
-	struct list claiming, leaving, known_order, groups_order;
+	struct list registering, leaving, known_order, groups_order;
 	struct list news;
 	void (*found)(void *arg, uint64_t id, bool is_private); /* NULL: no list is wanted */
 	void *found_arg;
@@ -179,20 +179,21 @@ void ripc__parents_make(struct store *store, uint64_t id, bool is_private);
 /* Once store->auth is known. */
 void ripc__acl_init(struct store *store);
 
-/* claims.c */
+/* registrations.c */
 /* Slots of struct ripc__source. */
-int ripc__claim_publish(void *source, uint64_t id, uint64_t incarnation, enum ripc__naming naming);
-void ripc__claim_withdraw(void *source, uint64_t id);
+int ripc__registration_publish(
+	void *source, uint64_t id, uint64_t incarnation, enum ripc__naming naming);
+void ripc__registration_withdraw(void *source, uint64_t id);
 /* A session has begun: missing nodes are made. */
-void ripc__claims_renew(struct store *store);
+void ripc__registrations_renew(struct store *store);
 /* At the end of a step. */
-void ripc__claims_send(struct store *store);
+void ripc__registrations_send(struct store *store);
 /* Reports to waiting claims that nothing can be done for a while. */
-void ripc__claims_delayed(struct store *store);
-void ripc__claims_free(struct store *store);
+void ripc__registrations_delayed(struct store *store);
+void ripc__registrations_free(struct store *store);
 
 /* Writes the node of a claim again if it has other addresses than this host. */
-void ripc__claim_rewrite(struct store *store, struct claim *claim);
+void ripc__registration_rewrite(struct store *store, struct registration *registration);
 
 /* members.c */
 /* Slots of struct ripc__source. */

@@ -320,7 +320,7 @@ static void say_away(struct store *store, uint64_t now_us)
 
 	if (!store->away_us || now_us - store->away_us < STORE_GRACE_US)
 		return;
-	ripc__claims_delayed(store);
+	ripc__registrations_delayed(store);
 	if (!store->away_logged)
 		host->log(host->arg, RIPC_LOG_WARN,
 			"store: no ZooKeeper server responds at %.100s; still "
@@ -337,7 +337,7 @@ void ripc__session_step(struct store *store)
 	if (!store->zh && now_us >= store->retry_us)
 		session_open(store, now_us);
 	if (store->zh && (process(store) || store->sent || now_us >= store->due_us)) {
-		ripc__claims_send(store);
+		ripc__registrations_send(store);
 		attend(store, now_us);
 	}
 	say_away(store, now_us);

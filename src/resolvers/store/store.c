@@ -46,11 +46,11 @@ static void moved_open(struct store *store)
 /* Writes all stale nodes again: public ones, private ones, and members. */
 static void rewrite_all(struct store *store)
 {
-	struct claim *claim;
+	struct registration *registration;
 	uint32_t at = 0;
 
-	while ((claim = ripc__map_next(&store->claims, &at)))
-		ripc__claim_rewrite(store, claim);
+	while ((registration = ripc__map_next(&store->registrations, &at)))
+		ripc__registration_rewrite(store, registration);
 	ripc__joined_renew(store);
 }
 
@@ -174,7 +174,7 @@ static void options_free(struct store *store)
 
 static void session_began(struct store *store)
 {
-	ripc__claims_renew(store);
+	ripc__registrations_renew(store);
 	ripc__joined_renew(store);
 	ripc__members_renew(store);
 }
@@ -186,11 +186,11 @@ static int store_open(void *source, const struct ripc__host *host)
 
 	*store = (struct store){.host = *host, .began = session_began, .watched_fd = -1,
 		.epoll_fd = -1};
-	ripc__map_init(&store->claims, host->context);
+	ripc__map_init(&store->registrations, host->context);
 	ripc__map_init(&store->known, host->context);
 	ripc__map_init(&store->joined, host->context);
 	ripc__map_init(&store->groups, host->context);
-	list_init(&store->claiming);
+	list_init(&store->registering);
 	list_init(&store->leaving);
 	list_init(&store->known_order);
 	list_init(&store->groups_order);
@@ -224,7 +224,7 @@ static void store_close(void *source)
 	struct store *store = source;
 
 	ripc__session_close(store);
-	ripc__claims_free(store);
+	ripc__registrations_free(store);
 	ripc__known_free(store);
 	ripc__joined_free(store);
 	ripc__members_free(store);
@@ -341,8 +341,8 @@ const struct ripc__source ripc__store_source = {
 	.probe = store_probe,
 	.open = store_open,
 	.close = store_close,
-	.publish = ripc__claim_publish,
-	.withdraw = ripc__claim_withdraw,
+	.publish = ripc__registration_publish,
+	.withdraw = ripc__registration_withdraw,
 	.ask = ripc__known_ask,
 	.list = ripc__known_list,
 	.group = {ripc__joined_join, ripc__joined_leave, ripc__members_list, ripc__members_ask},
