@@ -408,13 +408,13 @@ static void pass_unicast(struct program *program, const struct in6_addr *group)
 static void pass_others(struct program *program, const struct filter *filter,
 		const struct in6_addr *group)
 {
-	uint32_t last_filtered = drops_notices(filter) ? WIRE_WITHDRAWN : WIRE_QUESTION;
+	uint32_t last_filtered = drops_notices(filter) ? WIRE_WITHDRAWN : WIRE_QUERY;
 
 	pass_unicast(program, group);
 	add(program, BPF_LD | BPF_B | BPF_ABS, TYPE_AT);
 	if (drops_notices(filter))
 		look_at_digest(program, filter);
-	branch(program, BPF_JMP | BPF_JGE | BPF_K, WIRE_QUESTION, 0, 1);
+	branch(program, BPF_JMP | BPF_JGE | BPF_K, WIRE_QUERY, 0, 1);
 	branch(program, BPF_JMP | BPF_JGT | BPF_K, last_filtered, 0, 1);
 	add(program, BPF_RET | BPF_K, UINT32_MAX);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Questions, answers, notices and junk in any order, at any time, from anybody, to one resolver,
+ * Queries, answers, notices and junk in any order, at any time, from anybody, to one resolver,
  * while its owner looks up, publishes and withdraws. For any input, each lookup and each
  * registration ends exactly once; a response is only believed under the nonce of a query; sent
  * datagrams are well-formed and to a stranger no longer than its own; at the end nothing is due and
@@ -17,7 +17,7 @@
 
 #define SELF         0x5e1f
 #define IDS          6u        /* 1 to 6 */
-#define QUESTIONS    64u       /* nonces that are remembered */
+#define QUERIES    64u       /* nonces that are remembered */
 #define STEPS_MAX    400u
 #define STEPS_AT_MS  2000u     /* calls of step while time passes */
 #define BYTES_MAX    1275u     /* more than a record takes */
@@ -37,8 +37,8 @@ struct world {
 	size_t in_len;
 	int in_source;
 	struct ripc__source_event event;
-	uint64_t nonces[QUESTIONS];
-	uint32_t n_questions, n_open;
+	uint64_t nonces[QUERIES];
+	uint32_t n_queries, n_open;
 	int asked[N_SOURCES];    /* results of ask */
 	bool name_is_held;       /* publish finds it so, unless it displaces */
 	size_t came_len;         /* of the datagram that is being handled */
@@ -55,7 +55,7 @@ struct source {
 	int which;
 };
 
-/* ---- sources ------------------------------------------------------------------------------- */
+/* ---- sources ----------------------------------------------------------------------------- */
 
 static int source_open(void *at, const struct ripc__host *host, int which)
 {
@@ -85,15 +85,15 @@ static int source_ask(void *at, uint64_t id, const void *data, size_t len)
 {
 	const struct source *source = at;
 	struct world *world = source->world;
-	struct wire_resolve question;
+	struct wire_resolve query;
 
-	CLAIM(wire_resolve_decode(data, len, &question) == 0);
-	if (question.type == WIRE_DIGEST) /* is passed on: names one */
-		wire_named_get(&question, 0, &question.record.id, &question.record.incarnation);
-	CLAIM(question.record.id == id && question.n_named <= 1);
-	/* not a question: a notice */
-	CLAIM((question.type == WIRE_QUESTION) == (question.nonce != 0));
-	world->nonces[world->n_questions++ % QUESTIONS] = question.nonce;
+	CLAIM(wire_resolve_decode(data, len, &query) == 0);
+	if (query.type == WIRE_DIGEST) /* is passed on: names one */
+		wire_named_get(&query, 0, &query.record.id, &query.record.incarnation);
+	CLAIM(query.record.id == id && query.n_named <= 1);
+	/* not a query: a notice */
+	CLAIM((query.type == WIRE_QUERY) == (query.nonce != 0));
+	world->nonces[world->n_queries++ % QUERIES] = query.nonce;
 	return world->asked[source->which];
 }
 
@@ -114,7 +114,7 @@ static int source_notify(void *at, const void *data, size_t len)
 
 	(void)at;
 	CLAIM(wire_resolve_decode(data, len, &notice) == 0);
-	CLAIM(notice.type != WIRE_QUESTION && notice.nonce == 0);
+	CLAIM(notice.type != WIRE_QUERY && notice.nonce == 0);
 	return 1;
 }
 
@@ -178,7 +178,7 @@ static const struct ripc__source net_source = {.name = "net", .size = sizeof(str
 	.wait_fd = source_wait_fd};
 static const struct ripc__source *const sources[] = {&home_source, &net_source, NULL};
 
-/* ---- the owner ----------------------------------------------------------------------------- */
+/* ---- the owner --------------------------------------------------------------------------- */
 
 static uint64_t owner_random(void *arg)
 {
@@ -298,7 +298,7 @@ static void ignore_log(void *arg, int level, const char *format, ...)
 	(void)format;
 }
 
-/* ---- what comes in ------------------------------------------------------------------------- */
+/* ---- what comes in ----------------------------------------------------------------------- */
 
 static uint64_t nonce(struct world *world)
 {
@@ -306,7 +306,7 @@ static uint64_t nonce(struct world *world)
 
 	if (how >= 224)
 		return how & 1 ? 0 : how;
-	return world->nonces[(world->n_questions - 1 - how % 32) % QUESTIONS];
+	return world->nonces[(world->n_queries - 1 - how % 32) % QUERIES];
 }
 
 static void arrive(struct world *world, uint8_t how)
@@ -337,7 +337,7 @@ static void digest(struct world *world)
 static void packet(struct world *world)
 {
 	uint8_t what = input8(&world->input), who = input8(&world->input);
-	struct wire_resolve packet = {.type = (uint8_t)(WIRE_QUESTION + what % 3),
+	struct wire_resolve packet = {.type = (uint8_t)(WIRE_QUERY + what % 3),
 		.hops = what >> 2 & 1, .nonce = nonce(world), .proof = 77};
 	struct wire_record *record = &packet.record;
 
@@ -350,7 +350,7 @@ static void packet(struct world *world)
 		record->id = who & 15;
 	if (world->grouped && what >> 5 == 5)
 		record->id = GROUP;
-	if (packet.type != WIRE_QUESTION && !record->id)
+	if (packet.type != WIRE_QUERY && !record->id)
 		record->id = 9;
 	if (who == 255)
 		record->context = SELF;
@@ -379,7 +379,7 @@ static void raw(struct world *world)
 	arrive(world, how);
 }
 
-/* ---- what the owner does ------------------------------------------------------------------- */
+/* ---- what the owner does ----------------------------------------------------------------- */
 
 static void pass_until(struct world *world, uint64_t end_us)
 {

@@ -500,12 +500,12 @@ void session_answer(struct session *session)
 	if (who & 8)
 		answer.record.addrs[0].blob[0] = input8(&session->input) % (HOSTS + 2);
 	if (who & 16)
-		answer.type = (uint8_t)(WIRE_QUESTION + input8(&session->input) % 3);
+		answer.type = (uint8_t)(WIRE_QUERY + input8(&session->input) % 3);
 	if (who & 32)
 		answer.nonce = 0;
 	if (who & 64)
 		answer.record.id = ripc_id_from_name("none") ^ input8(&session->input);
-	if (answer.type == WIRE_QUESTION)
+	if (answer.type == WIRE_QUERY)
 		answer.asker = answer.nonce = 1 + who;
 	session_answer_with(session, &answer, person->host);
 }

@@ -214,7 +214,7 @@ static int source_reply(void *source, const struct ripc__addr *to, const void *d
 
 	(void)source;
 	CLAIM(to->len == 1);
-	CLAIM(wire_resolve_decode(data, len, &answer) == 0 && answer.type != WIRE_QUESTION);
+	CLAIM(wire_resolve_decode(data, len, &answer) == 0 && answer.type != WIRE_QUERY);
 	return 0;
 }
 
@@ -223,7 +223,7 @@ static int source_notify(void *source, const void *data, size_t len)
 	struct wire_resolve notice;
 
 	(void)source;
-	CLAIM(wire_resolve_decode(data, len, &notice) == 0 && notice.type != WIRE_QUESTION);
+	CLAIM(wire_resolve_decode(data, len, &notice) == 0 && notice.type != WIRE_QUERY);
 	return 1;
 }
 

@@ -134,7 +134,7 @@ static int net_notify(void *source, const void *data, size_t len)
 {
 	struct host *from = *(struct host **)source;
 	struct datagram *datagram = datagram_make(from, data, len);
-	bool is_notice = datagram->data[TYPE_AT] != WIRE_QUESTION;
+	bool is_notice = datagram->data[TYPE_AT] != WIRE_QUERY;
 	bool is_digest = datagram->data[TYPE_AT] == WIRE_DIGEST, is_kin;
 	uint64_t id = get64(datagram->data + ID_AT);
 	struct filter bits;

@@ -264,18 +264,18 @@
 	"0000000000000000 11100f0e0d0c0b0a" /* token, number */ \
 	"0400000000000000" /* versions */
 
-/* ---- resolver ------------------------------------------------------------------------- */
+/* ---- resolver ---------------------------------------------------------------------------- */
 
-/* Question: 1,044 zero bytes follow, up to 1,100 */
-#define GOLDEN_QUESTION \
+/* Query: 1,044 zero bytes follow, up to 1,100 */
+#define GOLDEN_QUERY \
 	"02 20 00 00 92459b44" /* version, type, hops, zero, crc */ \
 	"4444333322221111 8888777766665555" /* nonce, asker */ \
 	"0000000000000000" /* proof */ \
 	"00000000000000000000000000000000" /* host */ \
 	"3412000000000000" /* id */
 
-/* Question, relayed, about everybody: zeros follow as above */
-#define GOLDEN_QUESTION_RELAYED \
+/* Query, relayed, about everybody: zeros follow as above */
+#define GOLDEN_QUERY_RELAYED \
 	"02 20 01 00 59260e57" /* version, type, hops, zero, crc */ \
 	"4444333322221111 8888777766665555" /* nonce, asker */ \
 	"0000000000000000" /* proof */ \

@@ -10,7 +10,7 @@ import os
 import re
 import sys
 
-QUESTION_LEN = 1100
+QUERY_LEN = 1100
 
 
 def crc32c(data):
@@ -35,7 +35,7 @@ def checksum(lines):
         else:
             prefix += data
     if prefix[1] == 0x20:
-        prefix = prefix.ljust(QUESTION_LEN, b'\0')
+        prefix = prefix.ljust(QUERY_LEN, b'\0')
     return crc32c(payload + prefix[:4] + bytes(4) + prefix[8:])
 
 

@@ -48,9 +48,9 @@ struct lone {
 	uint8_t sent_to[LONE_SENT_MAX];
 	uint64_t sent_bytes;
 	uint32_t room;  /* for so many datagrams minus one the network has room; 0: for all */
-	/* The last question of the resolver, and the answer to it. */
+	/* The last query of the resolver, and the answer to it. */
 	uint64_t asked_id, asked_nonce;
-	uint64_t heeds; /* questions about other IDs are not noted; 0: all are */
+	uint64_t heeds; /* queries about other IDs are not noted; 0: all are */
 	uint32_t n_asked, n_asked_alone; /* alone: of the host that answered, and nobody else */
 	uint64_t nonce_alone; /* of the last of these */
 	uint8_t place[16]; /* the host where answers come from; zero: not known */
@@ -212,13 +212,13 @@ static inline int lone_source_open(void *source, const struct ripc__host *host)
 static inline int lone_ask(void *source, uint64_t id, const void *data, size_t len)
 {
 	struct lone *lone = ((struct lone_port *)source)->lone;
-	struct wire_resolve question;
+	struct wire_resolve query;
 
-	ck_assert_int_eq(wire_resolve_decode(data, len, &question), 0);
+	ck_assert_int_eq(wire_resolve_decode(data, len, &query), 0);
 	if (lone->heeds && lone->heeds != id)
 		return 1;
 	lone->asked_id = id;
-	lone->asked_nonce = question.nonce;
+	lone->asked_nonce = query.nonce;
 	lone->n_asked++;
 	return 1;
 }
@@ -226,12 +226,12 @@ static inline int lone_ask(void *source, uint64_t id, const void *data, size_t l
 static inline int lone_ask_host(void *source, const uint8_t host[16], const void *data, size_t len)
 {
 	struct lone *lone = ((struct lone_port *)source)->lone;
-	struct wire_resolve question;
+	struct wire_resolve query;
 
-	ck_assert_int_eq(wire_resolve_decode(data, len, &question), 0);
+	ck_assert_int_eq(wire_resolve_decode(data, len, &query), 0);
 	ck_assert_mem_eq(host, lone->place, sizeof(lone->place));
-	lone->asked_nonce = lone->nonce_alone = question.nonce;
-	lone->asked_id = question.record.id;
+	lone->asked_nonce = lone->nonce_alone = query.nonce;
+	lone->asked_id = query.record.id;
 	lone->n_asked_alone++;
 	return 1;
 }
@@ -394,7 +394,7 @@ static inline void lone_say_before(struct lone *lone, struct wire_packet *packet
 	lone->in_len = 0;
 }
 
-/* Answers the last question: that ID means this incarnation, which lives at this host. */
+/* Answers the last query: that ID means this incarnation, which lives at this host. */
 static inline void lone_answer(struct lone *lone, uint64_t incarnation, uint64_t context,
 		uint8_t host)
 {

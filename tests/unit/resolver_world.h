@@ -81,7 +81,7 @@ struct world {
 	void (*on_resolved)(struct world *world, uint64_t id);
 };
 
-/* ---- sources ---------------------------------------------------------------------------- */
+/* ---- sources ----------------------------------------------------------------------------- */
 
 struct fake_state {
 	struct world *world;
@@ -221,7 +221,7 @@ static const struct ripc__source net_source = {.name = "net", .size = sizeof(str
 	.poll = fake_poll, .wait_fd = fake_wait_fd};
 static const struct ripc__source *const both_sources[] = {&home_source, &net_source, NULL};
 
-/* ---- owner ------------------------------------------------------------------------------ */
+/* ---- owner ------------------------------------------------------------------------------- */
 
 static inline struct noted *note(struct world *world, char what, uint64_t id)
 {
@@ -328,7 +328,7 @@ static inline void world_log(void *arg, int level, const char *format, ...)
 	world->n_logged++;
 }
 
-/* ---- the test's hands ------------------------------------------------------------------- */
+/* ---- the test's hands -------------------------------------------------------------------- */
 
 static inline struct world *world_new(void)
 {
@@ -502,7 +502,7 @@ static inline uint64_t asked_nonce(const struct world *world, int source, uint64
 	for (uint32_t i = fake->n_sent; i-- > 0;) {
 		const struct sent *sent = &fake->sent[i % SENT_MAX];
 
-		if (sent->packet.type == WIRE_QUESTION && sent->packet.record.id == id)
+		if (sent->packet.type == WIRE_QUERY && sent->packet.record.id == id)
 			return sent->packet.nonce;
 	}
 	ck_abort_msg("no question about %llx", (unsigned long long)id);

@@ -7,7 +7,7 @@
 local bit = bit32 or bit -- Lua 5.2; later versions of Wireshark bring "bit"
 
 local VERSION, RESOLVER_PORT, SEALED = 2, 15511, 0x92
-local HEADER_LEN, QUESTION_LEN, MARK_LEN, NAMED_LEN = 40, 1100, 16, 16
+local HEADER_LEN, QUERY_LEN, MARK_LEN, NAMED_LEN = 40, 1100, 16, 16
 
 local ripc = Proto("ripc", "libripc")
 ripc.prefs.checksums = Pref.bool("Verify checksums", true, "Compute the CRC32C of each packet")
@@ -54,7 +54,7 @@ end
 
 local TYPES = {"SHORT", "ANNOUNCE", "DATA", "PULL", "ANSWER", "CANCEL", "HELLO_ONLY", "RETRY", "ECHO",
 	"ECHO_REPLY", "GONE", "ABORT", "STREAM", "HEARD"}
-local RESOLVER_TYPES = {[32] = "QUESTION", [33] = "RECORD", [34] = "WITHDRAWN", [35] = "NOBODY",
+local RESOLVER_TYPES = {[32] = "QUERY", [33] = "RECORD", [34] = "WITHDRAWN", [35] = "NOBODY",
 	[36] = "DIGEST"}
 local SEALED_KINDS = {"INIT", "REPLY", "PROOF", "DATA", "UNKNOWN"}
 local ERRNOS = {[0] = "delivered", [74] = "EBADMSG", [90] = "EMSGSIZE", [105] = "ENOBUFS",
@@ -745,10 +745,10 @@ local function read_digest(packet, n)
 	packet.summary = "DIGEST of " .. n
 end
 
--- A question is padded to a fixed length; what follows a packet is a mark, or does not belong there.
+-- A query is padded to a fixed length; what follows a packet is a mark, or does not belong there.
 local function read_resolver_end(packet)
-	if packet.type == "QUESTION" then
-		packet.cursor.at = math.min(QUESTION_LEN, packet.cursor.len)
+	if packet.type == "QUERY" then
+		packet.cursor.at = math.min(QUERY_LEN, packet.cursor.len)
 	end
 	packet.payload_at = packet.cursor.at
 	if packet.cursor:rest() == MARK_LEN then
@@ -762,11 +762,11 @@ local function read_resolver_end(packet)
 	end
 end
 
-local function note_question(packet)
+local function note_query(packet)
 	local key = packet.text:sub(9, 24) .. packet.text:sub(49, 56)
 	local first = memory.seen[key] or packet.pinfo.number
 
-	if packet.type ~= "QUESTION" then
+	if packet.type ~= "QUERY" then
 		return
 	end
 	memory.seen[key] = math.min(first, packet.pinfo.number)
@@ -798,7 +798,7 @@ local function read_resolver(packet)
 		packet.cursor:take(WITHDRAWN, packet.root)
 	end
 	read_resolver_end(packet)
-	note_question(packet)
+	note_query(packet)
 end
 
 -- ---- sealed datagrams -------------------------------------------------------------------------

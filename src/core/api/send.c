@@ -457,21 +457,21 @@ int ripc_call_start(struct ripc_service *svc, const struct ripc_request *call)
 	return ripc__leave_with(ctx, error ? error : call_begin(svc, &request));
 }
 
-static int reply(struct ripc_service *svc, const struct ripc_msg *question,
+static int reply(struct ripc_service *svc, const struct ripc_msg *request,
 		const struct reply *reply)
 {
 	struct outgoing *outgoing;
 	struct ripc_context *ctx;
 	int error;
 
-	if (!svc || !question || question->kind != RIPC_REQUEST || !question->from ||
-			!question->reply)
+	if (!svc || !request || request->kind != RIPC_REQUEST || !request->from ||
+			!request->reply)
 		return -EINVAL;
 	ctx = svc->ctx;
 	error = ripc__enter_in_hastily(svc);
 	if (error)
 		return error;
-	error = ripc__reply(svc, question, reply, &outgoing);
+	error = ripc__reply(svc, request, reply, &outgoing);
 	if (!error && outgoing)
 		ripc__sum_follows(outgoing);
 	return ripc__leave_with(ctx, error);
@@ -479,7 +479,7 @@ static int reply(struct ripc_service *svc, const struct ripc_msg *question,
 
 static const struct iovec nothing;
 
-int ripc_reply(struct ripc_service *svc, const struct ripc_msg *question,
+int ripc_reply(struct ripc_service *svc, const struct ripc_msg *request,
 		const struct iovec *items, uint32_t n_items, uint32_t flags)
 {
 	const struct reply answer = {.items = n_items ? items : &nothing,
@@ -487,14 +487,14 @@ int ripc_reply(struct ripc_service *svc, const struct ripc_msg *question,
 
 	if (flags & ~RIPC_GIVE || n_items > RIPC_ITEMS_MAX || (n_items && !items))
 		return -EINVAL;
-	return reply(svc, question, &answer);
+	return reply(svc, request, &answer);
 }
 
-int ripc_reply_error(struct ripc_service *svc, const struct ripc_msg *question, int error)
+int ripc_reply_error(struct ripc_service *svc, const struct ripc_msg *request, int error)
 {
 	const struct reply answer = {.items = &nothing, .n_items = 1, .status = error};
 
-	return error < 0 && error >= -4095 ? reply(svc, question, &answer) : -EINVAL;
+	return error < 0 && error >= -4095 ? reply(svc, request, &answer) : -EINVAL;
 }
 
 int ripc_watch(struct ripc_service *svc, uint64_t id, uint64_t cookie)

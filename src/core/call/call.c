@@ -382,7 +382,7 @@ static struct ripc_send request_of(const struct call *call)
 		.timeout_ms = (int32_t)(left_us / 1000 ? left_us / 1000 : 1)};
 }
 
-static struct wire_call question_of(const struct call *call)
+static struct wire_call wire_request_of(const struct call *call)
 {
 	return (struct wire_call){WIRE_CALL_ASKS, (call->flags & RIPC_IDEMPOTENT) != 0};
 }
@@ -435,11 +435,11 @@ static struct partner *short_taker(struct call *call)
 /* Sends the request as a short. False: the short was not sent. */
 static bool ask_shortly(struct call *call, struct partner *partner)
 {
-	const struct short_call question = {.items = call->items, .n_items = call->n_items,
-		.lends = call->n_returns, .id = call->id, .is = question_of(call)};
+	const struct short_call request = {.items = call->items, .n_items = call->n_items,
+		.lends = call->n_returns, .id = call->id, .is = wire_request_of(call)};
 	struct ripc_context *ctx = context_of(call);
 
-	if (ripc__short_call(partner, &question))
+	if (ripc__short_call(partner, &request))
 		return false;
 	asked(call, partner);
 	call->by_short = true;
@@ -474,7 +474,7 @@ static int attempt_ref(struct call *call)
 
 static int ask_at_length(struct call *call, bool sums)
 {
-	const struct sending like = {.lends = call->id, .call = question_of(call),
+	const struct sending like = {.lends = call->id, .call = wire_request_of(call),
 		.asked_by = call, .sums = sums};
 	struct ripc_send request = request_of(call);
 	int error;
@@ -653,7 +653,7 @@ static void fire(void *owner, struct ripc__timer *timer)
 	}
 }
 
-void ripc__question_ended(struct outgoing *outgoing)
+void ripc__request_ended(struct outgoing *outgoing)
 {
 	struct call *call = outgoing->asked_by;
 	struct partner *partner;
@@ -854,25 +854,25 @@ static struct wire_call answer_of(const struct reply *reply)
 }
 
 /* The sender of the request, as resolved partner, or as claimant of its ID; or NULL. */
-static struct partner *asker_of(const struct ripc_service *service, const struct ripc_msg *question)
+static struct partner *asker_of(const struct ripc_service *service, const struct ripc_msg *request)
 {
 	struct partner *partner = service->recent;
 
-	if (!partner || partner->id != question->from)
-		partner = ripc__map_get(&service->partners, question->from);
+	if (!partner || partner->id != request->from)
+		partner = ripc__map_get(&service->partners, request->from);
 	if (!partner || !partner->resolved || partner->suspect)
-		partner = ripc__claim_asker(service, question->from, question->reply);
-	return partner && partner->incarnation == question->from_incarnation ? partner : NULL;
+		partner = ripc__claim_asker(service, request->from, request->reply);
+	return partner && partner->incarnation == request->from_incarnation ? partner : NULL;
 }
 
 /* Sends the reply as a short. False: it must be sent as a long message. */
-static bool reply_shortly(struct partner *asker, const struct ripc_msg *question,
+static bool reply_shortly(struct partner *asker, const struct ripc_msg *request,
 		const struct reply *reply)
 {
 	const struct short_call answer = {.items = reply->items, .n_items = reply->n_items,
-		.id = question->reply, .is = answer_of(reply)};
+		.id = request->reply, .is = answer_of(reply)};
 
-	return question->flags & RIPC_ASKED_SHORTLY && asker &&
+	return request->flags & RIPC_ASKED_SHORTLY && asker &&
 		ripc__short_call(asker, &answer) == 0;
 }
 
@@ -926,23 +926,23 @@ static int send_long(struct ripc_service *service, struct ripc_send *request,
 	return error;
 }
 
-static int reply_at_length(struct ripc_service *service, const struct ripc_msg *question,
+static int reply_at_length(struct ripc_service *service, const struct ripc_msg *request,
 		const struct reply *reply, struct partner *asker, struct outgoing **outgoing)
 {
 	const struct sending like = {.sums = true, .to = asker, .call = answer_of(reply),
 		.copies = !(reply->flags & RIPC_GIVE)};
-	struct ripc_send request = {.size = sizeof(request), .to = question->from,
-		.to_incarnation = question->from_incarnation, .reply_to = question->reply,
+	struct ripc_send send = {.size = sizeof(send), .to = request->from,
+		.to_incarnation = request->from_incarnation, .reply_to = request->reply,
 		.items = reply->items, .n_items = reply->n_items, .flags = reply->flags,
 		.timeout_ms = REPLY_MS};
 
-	return send_long(service, &request, &like, outgoing);
+	return send_long(service, &send, &like, outgoing);
 }
 
-int ripc__reply(struct ripc_service *service, const struct ripc_msg *question,
+int ripc__reply(struct ripc_service *service, const struct ripc_msg *request,
 		const struct reply *reply, struct outgoing **outgoing)
 {
-	struct partner *asker = asker_of(service, question);
+	struct partner *asker = asker_of(service, request);
 
 	*outgoing = NULL;
 	if (reply->flags & RIPC_GIVE) {
@@ -951,8 +951,8 @@ int ripc__reply(struct ripc_service *service, const struct ripc_msg *question,
 		if (error)
 			return error;
 	}
-	if (!reply_shortly(asker, question, reply))
-		return reply_at_length(service, question, reply, asker, outgoing);
+	if (!reply_shortly(asker, request, reply))
+		return reply_at_length(service, request, reply, asker, outgoing);
 	if (reply->flags & RIPC_GIVE)
 		ripc__buffers_free(service->ctx, reply->items, reply->n_items);
 	return 0;

@@ -66,7 +66,7 @@ bool ripc__calls_cancel(struct ripc_service *service, uint64_t cookie);
 void ripc__calls_end(struct ripc_service *service);
 
 /* Other rooms call these. The sending of the request has ended. */
-void ripc__question_ended(struct outgoing *outgoing);
+void ripc__request_ended(struct outgoing *outgoing);
 /* The partner refuses the short of this number, which may be a request: our key lacks the right. */
 void ripc__short_refused(struct partner *partner, uint64_t number);
 /* Does a request to the partner wait for the reply that names this ID? */
@@ -95,7 +95,7 @@ struct reply {
 };
 
 /* See ripc_reply(). *outgoing: the reply as a long message; NULL: it was sent as a short. */
-int ripc__reply(struct ripc_service *service, const struct ripc_msg *question,
+int ripc__reply(struct ripc_service *service, const struct ripc_msg *request,
 		const struct reply *reply, struct outgoing **outgoing);
 
 /* ---- spare ------------------------------------------------------------------------------- */

@@ -169,14 +169,14 @@ static void returns_abandon(struct lent *lent)
 	early_drop(permit);
 }
 
-void ripc__returns_close(struct lent *lent, struct outgoing *question, struct list *fencing)
+void ripc__returns_close(struct lent *lent, struct outgoing *request, struct list *fencing)
 {
 	struct permit *permit = lent->permit;
 
 	if (!permit || withdraw(permit, false))
 		return;
 	early_drop(permit);
-	permit->fence.outgoing = question;
+	permit->fence.outgoing = request;
 	list_append(fencing, &permit->fence.node);
 }
 

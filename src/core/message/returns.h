@@ -52,7 +52,7 @@ void ripc__returns_offer(struct partner *partner, uint64_t lends, uint32_t room,
  */
 bool ripc__returns_withdraw(struct lent *lent, bool is_done);
 /* The request was not delivered: its end waits (fencing) until no partner can write. */
-void ripc__returns_close(struct lent *lent, struct outgoing *question, struct list *fencing);
+void ripc__returns_close(struct lent *lent, struct outgoing *request, struct list *fencing);
 /*
  * An authentic reply is here. False: its return buffers are still being closed; the reply is input
  * again when they are closed.

@@ -48,16 +48,16 @@ static bool may_answer(struct ripc__resolver *resolver, const struct heard *hear
 static uint32_t answer(struct ripc__resolver *resolver, const struct heard *heard,
 		const struct wire_record *record)
 {
-	const struct wire_resolve *question = heard->packet;
+	const struct wire_resolve *query = heard->packet;
 	const struct ripc__resolver_owner *owner = &resolver->owner;
-	struct wire_resolve packet = {.type = WIRE_RECORD, .nonce = question->nonce,
+	struct wire_resolve packet = {.type = WIRE_RECORD, .nonce = query->nonce,
 		.record = *record};
 
 	if (!may_answer(resolver, heard)) {
 		ripc__drop(resolver);
 		return 0;
 	}
-	packet.proof = owner->proof(owner->arg, question->asker, asker_host(resolver, heard));
+	packet.proof = owner->proof(owner->arg, query->asker, asker_host(resolver, heard));
 	resolver->stats.queries_answered++;
 	return ripc__send_reply(resolver, heard->source, &heard->event->reply, &packet);
 }
@@ -210,21 +210,21 @@ struct relaying {
 	uint32_t at, reached;
 };
 
-static struct wire_resolve relay_question(const struct relay *relay, uint64_t id)
+static struct wire_resolve relay_query(const struct relay *relay, uint64_t id)
 {
-	struct wire_resolve question = {.type = WIRE_QUESTION, .hops = 1,
+	struct wire_resolve query = {.type = WIRE_QUERY, .hops = 1,
 		.nonce = relay->asked.nonce, .asker = relay->asker, .record.id = id};
 
-	memcpy(question.host, relay->host, sizeof(question.host));
-	return question;
+	memcpy(query.host, relay->host, sizeof(query.host));
+	return query;
 }
 
 static void relay_ask(struct relaying *relaying, uint64_t id)
 {
-	const struct wire_resolve question = relay_question(relaying->relay, id);
+	const struct wire_resolve query = relay_query(relaying->relay, id);
 
 	relaying->reached += ripc__ask(relaying->resolver, (uint32_t)relaying->resolver->home,
-		&question, true);
+		&query, true);
 }
 
 /* Is the next name to be queried? */
@@ -246,14 +246,14 @@ static void relay_member(void *arg, uint64_t name)
 {
 	struct relaying *relaying = arg;
 	uint64_t group = relaying->relay->asked.id;
-	struct wire_resolve question = relay_question(relaying->relay, group);
+	struct wire_resolve query = relay_query(relaying->relay, group);
 	uint8_t data[WIRE_RESOLVE_MAX];
 
 	if (!is_turn(relaying))
 		return;
-	question.nonce ^= relaying->resolver->home_key;
+	query.nonce ^= relaying->resolver->home_key;
 	relaying->reached += relaying->home->ops->group.ask(relaying->home->state, group, name,
-		data, ripc__resolve_encode(relaying->resolver, &question, data)) > 0;
+		data, ripc__resolve_encode(relaying->resolver, &query, data)) > 0;
 }
 
 /* Walks the names of a group, or those of all IDs (0). */
@@ -348,29 +348,29 @@ bool ripc__relay_notice(struct ripc__resolver *resolver, const struct heard *hea
 	return true;
 }
 
-void ripc__question_heard(struct ripc__resolver *resolver, const struct heard *heard)
+void ripc__query_heard(struct ripc__resolver *resolver, const struct heard *heard)
 {
-	const struct wire_resolve *question = heard->packet;
+	const struct wire_resolve *query = heard->packet;
 	struct wire_record record;
 
 	/* Our own query has come back; by unicast: we are one of the hosts that we query. */
-	if (question->asker == resolver->owner.context &&
-			(!question->record.id || !for_the_host(resolver, heard)))
+	if (query->asker == resolver->owner.context &&
+			(!query->record.id || !for_the_host(resolver, heard)))
 		return;
-	if (!question->nonce || !question->asker) {
+	if (!query->nonce || !query->asker) {
 		ripc__drop(resolver);
 		return;
 	}
-	if (!question->record.id)
+	if (!query->record.id)
 		answer_all(resolver, heard);
-	else if (wire_is_group(question->record.id))
+	else if (wire_is_group(query->record.id))
 		answer_group(resolver, heard);
-	else if (ripc__own_record(resolver, question->record.id, &record) == 0)
+	else if (ripc__own_record(resolver, query->record.id, &record) == 0)
 		answer(resolver, heard, &record);
 	/* An exact source queries each member of a group separately. */
-	if (wire_is_group(question->record.id) && (int)heard->source == resolver->exact)
+	if (wire_is_group(query->record.id) && (int)heard->source == resolver->exact)
 		return;
-	if (!question->hops && for_the_host(resolver, heard) &&
-			!ripc__published_here(resolver, question->record.id))
+	if (!query->hops && for_the_host(resolver, heard) &&
+			!ripc__published_here(resolver, query->record.id))
 		relay_begin(resolver, heard);
 }

@@ -468,12 +468,12 @@ static void ask_name(struct ripc__resolver *resolver, struct gathering *gatherin
 		struct entry *entry)
 {
 	const struct source_slot *slot = entry->is_near ? home_of(resolver) : exact_of(resolver);
-	const struct wire_resolve question = {.type = WIRE_QUESTION,
+	const struct wire_resolve query = {.type = WIRE_QUERY,
 		.nonce = gathering_nonce(gathering) ^
 			(entry->is_near ? resolver->home_key : 0),
 		.asker = resolver->owner.context, .record.id = gathering->asked.id};
 	uint8_t data[WIRE_RESOLVE_MAX];
-	size_t len = ripc__resolve_encode(resolver, &question, data);
+	size_t len = ripc__resolve_encode(resolver, &query, data);
 
 	gathering->n_pending -= entry_is_pending(entry);
 	entry->tries += entry->tries < UINT8_MAX;
@@ -524,7 +524,7 @@ static void ask_names(struct ripc__resolver *resolver, struct gathering *gatheri
 /* Returns how many receivers it reached. */
 static uint32_t ask_network(struct ripc__resolver *resolver, struct gathering *gathering)
 {
-	const struct wire_resolve question = {.type = WIRE_QUESTION,
+	const struct wire_resolve query = {.type = WIRE_QUERY,
 		.nonce = gathering_nonce(gathering), .asker = resolver->owner.context,
 		.record.id = gathering->asked.id};
 	const struct source_slot *home = home_of(resolver);
@@ -534,7 +534,7 @@ static uint32_t ask_network(struct ripc__resolver *resolver, struct gathering *g
 		return 0;
 	for (uint32_t i = 0; i < resolver->n_sources; i++) {
 		if ((int)i != resolver->exact && (!home || (int)i != resolver->home))
-			n += ripc__ask(resolver, i, &question, false);
+			n += ripc__ask(resolver, i, &query, false);
 	}
 	if (n)
 		resolver->n_network = n;

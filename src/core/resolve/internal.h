@@ -145,7 +145,7 @@ static inline uint64_t ripc__nonce_heard(const struct ripc__resolver *resolver,
 
 /* ---- answer ------------------------------------------------------------------------------ */
 
-void ripc__question_heard(struct ripc__resolver *resolver, const struct heard *heard);
+void ripc__query_heard(struct ripc__resolver *resolver, const struct heard *heard);
 void ripc__relay_answered(struct ripc__resolver *resolver, struct asked *asked,
 		const struct heard *heard);
 /*
@@ -173,7 +173,7 @@ size_t ripc__resolve_encode(struct ripc__resolver *resolver, const struct wire_r
 		uint8_t data[WIRE_RESOLVE_MAX]);
 /* Sends a query to one source; again: by ask_again. Returns how many receivers it reached. */
 uint32_t ripc__ask(struct ripc__resolver *resolver, uint32_t source,
-		const struct wire_resolve *question, bool again);
+		const struct wire_resolve *query, bool again);
 /* Sends asked to this host's source; to all others. Both return how many receivers it reached. */
 uint32_t ripc__ask_home(struct ripc__resolver *resolver, struct asked *asked);
 uint32_t ripc__ask_network(struct ripc__resolver *resolver, struct asked *asked);

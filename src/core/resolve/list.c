@@ -83,11 +83,11 @@ static void ask_batch(struct naming *naming)
 
 	for (; naming->under_way < naming->batch && naming->next < naming->n_ids;
 			naming->under_way++) {
-		const struct wire_resolve question = {.type = WIRE_QUESTION,
+		const struct wire_resolve query = {.type = WIRE_QUERY,
 			.nonce = naming->listing->asked.nonce, .asker = resolver->owner.context,
 			.record.id = naming->ids[naming->next++]};
 
-		ripc__ask(resolver, (uint32_t)naming->source, &question,
+		ripc__ask(resolver, (uint32_t)naming->source, &query,
 			naming->listing->asked.round > 1);
 	}
 }

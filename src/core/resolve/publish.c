@@ -525,7 +525,7 @@ static bool holder_ended(const struct ripc__resolver *resolver,
 static void store_again(struct ripc__resolver *resolver, struct publication *publication)
 {
 	struct asked *asked = &publication->asked;
-	const struct wire_resolve question = {.type = WIRE_QUESTION, .nonce = asked->nonce,
+	const struct wire_resolve query = {.type = WIRE_QUERY, .nonce = asked->nonce,
 		.asker = resolver->owner.context, .record.id = asked->id};
 	uint64_t end_us = publication->asked.started_us + STORE_PATIENCE_US;
 
@@ -536,7 +536,7 @@ static void store_again(struct ripc__resolver *resolver, struct publication *pub
 	}
 	set_timer(resolver, asked, asked->round++ < ROUNDS_FIRST ? ROUND_US : TAKING_US);
 	if (asked->nonce && publication->refusal == -EADDRINUSE)
-		ripc__ask(resolver, (uint32_t)resolver->exact, &question, false);
+		ripc__ask(resolver, (uint32_t)resolver->exact, &query, false);
 	store_try(resolver, publication, holder_ended(resolver, publication) ?
 		RIPC_NAME_DISPLACE : RIPC_NAME_FIRST);
 }
@@ -927,7 +927,7 @@ static void call_fire(void *arg, struct ripc__timer *timer)
 {
 	struct ripc__resolver *resolver = arg;
 	const struct ripc__resolver_owner *owner = &resolver->owner;
-	const struct wire_resolve call = {.type = WIRE_QUESTION, .hops = 1,
+	const struct wire_resolve call = {.type = WIRE_QUERY, .hops = 1,
 		.nonce = owner->random(owner->arg) | 1, .asker = owner->context};
 
 	(void)timer;
@@ -994,7 +994,7 @@ static uint64_t named_service(const struct wire_resolve *digest)
 static void check_begin(struct ripc__resolver *resolver, const struct heard *heard, uint64_t id)
 {
 	struct asked *check = &resolver->heal.check;
-	struct wire_resolve question = {.type = WIRE_QUESTION, .asker = resolver->owner.context,
+	struct wire_resolve query = {.type = WIRE_QUERY, .asker = resolver->owner.context,
 		.record.id = id};
 
 	if (check->nonce || !id || !ripc__budget_spend(&resolver->provoked, heard->event->host,
@@ -1002,8 +1002,8 @@ static void check_begin(struct ripc__resolver *resolver, const struct heard *hea
 		return;
 	check->id = id;
 	memcpy(resolver->heal.host, heard->event->host, sizeof(resolver->heal.host));
-	question.nonce = check->nonce;
-	ripc__send_reply(resolver, heard->source, &heard->event->reply, &question);
+	query.nonce = check->nonce;
+	ripc__send_reply(resolver, heard->source, &heard->event->reply, &query);
 	ripc__timer_set(&resolver->timers, &check->timer, resolver->now_us + PATIENCE_US);
 }
 

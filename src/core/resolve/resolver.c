@@ -104,12 +104,12 @@ size_t ripc__resolve_encode(struct ripc__resolver *resolver, const struct wire_r
 }
 
 uint32_t ripc__ask(struct ripc__resolver *resolver, uint32_t source,
-		const struct wire_resolve *question, bool again)
+		const struct wire_resolve *query, bool again)
 {
 	const struct source_slot *slot = &resolver->sources[source];
 	int (*ask)(void *state, uint64_t id, const void *data, size_t len) =
 		again && slot->ops->ask_again ? slot->ops->ask_again : slot->ops->ask;
-	struct wire_resolve packet = *question;
+	struct wire_resolve packet = *query;
 	uint8_t data[WIRE_RESOLVE_MAX];
 	size_t len;
 	int n;
@@ -121,17 +121,17 @@ uint32_t ripc__ask(struct ripc__resolver *resolver, uint32_t source,
 	if ((int)source == resolver->home)
 		packet.nonce ^= resolver->home_key;
 	len = ripc__resolve_encode(resolver, &packet, data);
-	n = ask(slot->state, question->record.id, data, len);
+	n = ask(slot->state, query->record.id, data, len);
 	if (n <= 0)
 		return 0;
 	resolver->stats.queries_sent++;
 	return (uint32_t)n;
 }
 
-static struct wire_resolve question_of(const struct ripc__resolver *resolver,
+static struct wire_resolve query_of(const struct ripc__resolver *resolver,
 		const struct asked *asked)
 {
-	return (struct wire_resolve){.type = WIRE_QUESTION, .nonce = asked->nonce,
+	return (struct wire_resolve){.type = WIRE_QUERY, .nonce = asked->nonce,
 		.asker = resolver->owner.context, .record.id = asked->id};
 }
 
@@ -149,7 +149,7 @@ static bool is_to_ask(const struct ripc__resolver *resolver, const struct asked 
 /* Queries this host's source, or all others. */
 static uint32_t ask_some(struct ripc__resolver *resolver, struct asked *asked, bool home)
 {
-	const struct wire_resolve question = question_of(resolver, asked);
+	const struct wire_resolve query = query_of(resolver, asked);
 	bool again = resolver->now_us != asked->started_us; /* for objects other than lookups:
 	                                                       always */
 	uint32_t n = 0;
@@ -157,7 +157,7 @@ static uint32_t ask_some(struct ripc__resolver *resolver, struct asked *asked, b
 	asked->sent_us = resolver->now_us;
 	for (uint32_t i = 0; i < resolver->n_sources; i++) {
 		if (is_to_ask(resolver, asked, (int)i, home))
-			n += ripc__ask(resolver, i, &question, again);
+			n += ripc__ask(resolver, i, &query, again);
 	}
 	return n;
 }
@@ -220,9 +220,9 @@ uint32_t ripc__ask_host(struct ripc__resolver *resolver, struct asked *asked,
 uint32_t ripc__ask_one_host(struct ripc__resolver *resolver, struct asked *asked,
 		const uint8_t host[16])
 {
-	const struct wire_resolve question = question_of(resolver, asked);
+	const struct wire_resolve query = query_of(resolver, asked);
 	uint8_t data[WIRE_RESOLVE_MAX];
-	size_t len = ripc__resolve_encode(resolver, &question, data);
+	size_t len = ripc__resolve_encode(resolver, &query, data);
 
 	if (is_this_host(host))
 		return 0;
@@ -525,7 +525,7 @@ static void stranger_heard(struct ripc__resolver *resolver, const struct heard *
 		asked->strange = true;
 		owner->stranger(owner->arg, id, heard->event->host, false);
 	}
-	if (heard->packet->type != WIRE_QUESTION ||
+	if (heard->packet->type != WIRE_QUERY ||
 			ripc__own_record(resolver, id, &answer.record) ||
 			!ripc__budget_spend(&resolver->answers, heard->event->host,
 				resolver->now_us, 1))
@@ -570,9 +570,9 @@ static void datagram_heard(struct ripc__resolver *resolver, uint32_t source,
 		ripc__drop(resolver);
 	if (found)
 		return;
-	if (packet.type == WIRE_QUESTION) {
+	if (packet.type == WIRE_QUERY) {
 		if (!ripc__heal_called(resolver, &heard))
-			ripc__question_heard(resolver, &heard);
+			ripc__query_heard(resolver, &heard);
 		return;
 	}
 	if (packet.type == WIRE_NOBODY) {

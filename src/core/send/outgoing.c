@@ -172,7 +172,7 @@ static void report(struct outgoing *outgoing)
 	if (is_ours(outgoing) && !outgoing->mapped)
 		drop_given(outgoing);
 	if (outgoing->asked_by)
-		ripc__question_ended(outgoing);
+		ripc__request_ended(outgoing);
 	else if (outgoing->delivery)
 		ripc__delivery_ended(outgoing);
 	public->kind = nowait ? RIPC_COMPLETION : RIPC_NOTICE;

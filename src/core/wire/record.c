@@ -4,7 +4,7 @@
  *
  *    0 u8 version   1 u8 type   2 u8 hops   3 u8 zero   4 u32 crc   8 u64 nonce
  *   16 u64 asker   24 u64 proof   32 u8[16] host   48 u64 id
- *   QUESTION: then zeros up to WIRE_RECORD_MAX bytes in all.
+ *   QUERY: then zeros up to WIRE_RECORD_MAX bytes in all.
  *   NOBODY:    2 u8 definite   nothing follows the id, which is not 0
  *   WITHDRAWN, RECORD: 56 u64 incarnation (id and incarnation are not 0)
  *   RECORD:   64 u64 stamp   72 u64 host identity   80 u64 context   88 u8 n_addrs, at most 8
@@ -96,7 +96,7 @@ static size_t encode_record(uint8_t *bytes, const struct wire_record *record)
 
 size_t wire_resolve_encode(void *buffer, const struct wire_resolve *r)
 {
-	size_t len = r->type == WIRE_QUESTION ? WIRE_RECORD_MAX :
+	size_t len = r->type == WIRE_QUERY ? WIRE_RECORD_MAX :
 		r->type == WIRE_NOBODY ? RESOLVE_ID_END : RESOLVE_GONE_END;
 	uint8_t *at = buffer;
 
@@ -151,7 +151,7 @@ static int decode_record(const uint8_t *bytes, size_t len, struct wire_record *r
 	return decode_addrs(&cursor, record);
 }
 
-static int decode_question(const uint8_t *bytes, size_t len)
+static int decode_query(const uint8_t *bytes, size_t len)
 {
 	const uint8_t *padding = bytes + RESOLVE_ID_END;
 
@@ -187,8 +187,8 @@ static int decode_resolve_body(const uint8_t *bytes, size_t len, struct wire_res
 	if (r->type == WIRE_DIGEST)
 		return decode_digest(bytes, len, r);
 	r->record.id = get64(bytes + RESOLVE_ID);
-	if (r->type == WIRE_QUESTION)
-		return decode_question(bytes, len);
+	if (r->type == WIRE_QUERY)
+		return decode_query(bytes, len);
 	if (r->type == WIRE_NOBODY)
 		return r->record.id && r->nonce && len == RESOLVE_ID_END ? 0 : -EBADMSG;
 	if (len < RESOLVE_GONE_END)
@@ -205,11 +205,11 @@ static int decode_resolve_body(const uint8_t *bytes, size_t len, struct wire_res
 static bool has_only_its_own(const struct wire_resolve *r)
 {
 	static const uint8_t nowhere[sizeof(r->host)];
-	bool is_question = r->type == WIRE_QUESTION;
+	bool is_query = r->type == WIRE_QUERY;
 	bool is_notice = r->type == WIRE_WITHDRAWN || r->type == WIRE_DIGEST;
 	bool is_answer = r->type == WIRE_NOBODY || (r->type == WIRE_RECORD && r->nonce);
 
-	return r->hops <= is_question && (r->type == WIRE_RECORD || r->proof == 0) &&
+	return r->hops <= is_query && (r->type == WIRE_RECORD || r->proof == 0) &&
 		(!is_answer || r->asker == 0) && (!is_notice || r->nonce == 0) &&
 		(r->hops || memcmp(r->host, nowhere, sizeof(nowhere)) == 0);
 }

@@ -13,7 +13,7 @@
 #define WIRE_BLOB_MAX   104 /* 64, and a key and an incarnation in a context with keys */
 
 enum wire_resolve_type {
-	WIRE_QUESTION = 32, /* queries the owner of an ID; id 0: queries all IDs of all contexts */
+	WIRE_QUERY = 32, /* queries the owner of an ID; id 0: queries all IDs of all contexts */
 	WIRE_RECORD,        /* answer: a record; also notice of a registration */
 	WIRE_WITHDRAWN,     /* notice: that incarnation is not here any more */
 	WIRE_NOBODY,        /* answer to a unicast query: no record */
@@ -58,13 +58,13 @@ struct wire_record {
 
 struct wire_resolve {
 	uint8_t type;
-	uint8_t hops;     /* QUESTION: 1: already relayed */
+	uint8_t hops;     /* QUERY: 1: already relayed */
 	bool definite;    /* NOBODY: nobody there has the ID; false: its owner there is silent */
-	uint64_t nonce;   /* QUESTION: random; in the answer: the query's; notices: 0 */
-	uint64_t asker;   /* QUESTION: incarnation of the querying context; notices: the sender's */
+	uint64_t nonce;   /* QUERY: random; in the answer: the query's; notices: 0 */
+	uint64_t asker;   /* QUERY: incarnation of the querying context; notices: the sender's */
 	uint64_t proof;   /* RECORD: address token for the asker */
-	uint8_t host[16]; /* QUESTION, relayed: the first asker's address; else zero */
-	struct wire_record record; /* QUESTION, NOBODY: id only */
+	uint8_t host[16]; /* QUERY, relayed: the first asker's address; else zero */
+	struct wire_record record; /* QUERY, NOBODY: id only */
 	const uint8_t *named; /* DIGEST: n_named times ID and incarnation; in the datagram */
 	uint32_t n_named;
 };

@@ -92,8 +92,8 @@ struct known {
 	struct list node;        /* store->known_order */
 	uint64_t id;
 	struct value value;      /* of the last known owner; n_addrs 0: none */
-	uint8_t *question;       /* to be sent to the owner; NULL: none */
-	uint32_t question_len;
+	uint8_t *query;       /* to be sent to the owner; NULL: none */
+	uint32_t query_len;
 	bool reading, again;     /* again: queried again since the request under way was made */
 	bool confirming;         /* is there certainly no owner? */
 };

@@ -20,19 +20,19 @@
 static void send_read(struct store *store, struct known *known, bool is_private);
 static void container_changed(zhandle_t *zh, int type, int state, const char *path, void *arg);
 
-/* ---- questions --------------------------------------------------------------------------- */
+/* ---- queries ----------------------------------------------------------------------------- */
 
-static void question_drop(struct known *known)
+static void query_drop(struct known *known)
 {
-	free(known->question);
-	known->question = NULL;
+	free(known->query);
+	known->query = NULL;
 }
 
-static void question_send(const struct store *store, struct known *known)
+static void query_send(const struct store *store, struct known *known)
 {
-	if (known->question)
-		ripc__value_send(store, &known->value, known->question, known->question_len);
-	question_drop(known);
+	if (known->query)
+		ripc__value_send(store, &known->value, known->query, known->query_len);
+	query_drop(known);
 }
 
 static void tell(struct store *store, struct known *known, enum ripc__source_kind kind)
@@ -55,14 +55,14 @@ static void read_ended(struct store *store, struct known *known, bool is_there)
 	if (!is_there)
 		known->value.n_addrs = 0;
 	tell(store, known, is_there ? RIPC_SOURCE_HELD : RIPC_SOURCE_NOBODY);
-	question_send(store, known);
+	query_send(store, known);
 }
 
 static void unavailable(struct store *store, struct known *known)
 {
 	known->reading = known->again = known->confirming = false;
 	tell(store, known, RIPC_SOURCE_UNAVAILABLE);
-	question_send(store, known);
+	query_send(store, known);
 }
 
 static struct known *known_of(const void *data)
@@ -191,7 +191,7 @@ static void known_free(struct store *store, struct known *known)
 	list_remove(&known->node);
 	list_remove(&known->told.node);
 	list_remove(&known->hint.node);
-	question_drop(known);
+	query_drop(known);
 	free(known);
 }
 
@@ -224,16 +224,16 @@ int ripc__known_ask(void *source, uint64_t id, const void *data, size_t len)
 {
 	struct store *store = source;
 	struct known *known = id ? known_get(store, id) : NULL;
-	uint8_t *question = known ? malloc(len) : NULL;
+	uint8_t *query = known ? malloc(len) : NULL;
 
 	if (!id)
 		return 0;
-	if (!question)
+	if (!query)
 		return 1; /* queried again without memory for it */
-	memcpy(question, data, len);
-	question_drop(known);
-	known->question = question;
-	known->question_len = (uint32_t)len;
+	memcpy(query, data, len);
+	query_drop(known);
+	known->query = query;
+	known->query_len = (uint32_t)len;
 	if (known->reading)
 		known->again = true;
 	else if (store->session)

@@ -44,9 +44,9 @@ def check_refused(name, data, decode, packet):
 
 def check(name, data):
     """Whether the packet is valid; tells why not."""
-    if data[1] == protocol.QUESTION:
-        data += bytes(protocol.QUESTION_BYTES - len(data))
-    resolver = data[1] >= protocol.QUESTION
+    if data[1] == protocol.QUERY:
+        data += bytes(protocol.QUERY_BYTES - len(data))
+    resolver = data[1] >= protocol.QUERY
     decode = protocol.decode_resolver if resolver else protocol.decode
     try:
         packet = decode(data)

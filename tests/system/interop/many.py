@@ -182,7 +182,7 @@ def joins(test):
     nonce = peer.ask(0)[0].nonce
     for record in (*notices(), *peer.ask(NEWS)):
         assert (record.stamp, record.incarnation) == (THEIRS, test.partner.incarnation)
-    assert [p.id for p in peer.heard if p.nonce == nonce] == [THEIRS], 'a question about all is about no group'
+    assert [p.id for p in peer.heard if p.nonce == nonce] == [THEIRS], 'a query about all is about no group'
 
 
 def first_stream(test):
@@ -294,7 +294,7 @@ def send_until(test, **wants):
 
 
 def other_peer(test, name):
-    """Another context of the peer's host. The peer answers questions for it."""
+    """Another context of the peer's host. The peer answers queries for it."""
     peer, other = test.peer, peers.Peer('interop.peer.' + name, test.peer.address)
     other.asking.close()
     other.group.close()

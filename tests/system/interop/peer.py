@@ -91,13 +91,13 @@ class Peer:
                               socket.inet_aton(GROUP) + socket.inet_aton(address))
         self.group.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(address))
         self.partners, self.came, self.log, self.heard, self.malformed = {}, [], [], [], []
-        self.answers_questions, self.deaf, self.lose, self.refuse, self.mute = True, False, None, 0, set()
+        self.answers_queries, self.deaf, self.lose, self.refuse, self.mute = True, False, None, 0, set()
         self.busy, self.files, self.gone_at = 0, {}, time.monotonic()
 
         self.local = self.named = None
         self.asking6 = self.group6 = None  # see listen_six()
         self.answers_over = (4, 6)
-        self.member, self.others = None, []  # of a group, see many.py; peers for whom this one answers questions
+        self.member, self.others = None, []  # of a group, see many.py; peers for whom this one answers queries
 
     def renew(self):
         """Another process, that has the ID now."""
@@ -185,7 +185,7 @@ class Peer:
             return
         self.heard.append(packet)
         family, sock = (6, self.group6) if ':' in where[0] else (4, self.group)
-        if packet.type != w.QUESTION or not self.answers_questions or family not in self.answers_over:
+        if packet.type != w.QUERY or not self.answers_queries or family not in self.answers_over:
             return
         for peer in (self, *self.others):
             if packet.id in (peer.service, 0):
@@ -201,11 +201,11 @@ class Peer:
                                 number() if nonce else 0, rest=rest)
 
     def ask(self, id, to=None, third=0, host=bytes(16), seconds=20, sock=None):
-        """The answers to a question, by multicast or to one host."""
+        """The answers to a query, by multicast or to one host."""
         nonce = number()
-        question = w.write_resolver(w.QUESTION, nonce, self.context, id, third=third, host=host)
-        (sock or self.asking).sendto(question, to or (GROUP, PORT))
-        found = lambda: [p for p in self.heard if p.type != w.QUESTION and p.nonce == nonce]
+        query = w.write_resolver(w.QUERY, nonce, self.context, id, third=third, host=host)
+        (sock or self.asking).sendto(query, to or (GROUP, PORT))
+        found = lambda: [p for p in self.heard if p.type != w.QUERY and p.nonce == nonce]
         self.run(found, seconds)
         return found()
 
@@ -214,7 +214,7 @@ class Peer:
 
     def listen_local(self):
         """The local source alone: the name of our ID, and a socket for answers."""
-        self.answers_questions = False
+        self.answers_queries = False
         with open('/proc/sys/kernel/random/boot_id', 'rb') as file:
             boot = file.read()
         there = os.stat('/proc/self/ns/net')
@@ -236,12 +236,12 @@ class Peer:
         if sender[1] not in (0, os.getuid()):
             return
         self.heard.append(packet)
-        if packet.type == w.QUESTION and packet.id in (self.service, 0):
+        if packet.type == w.QUERY and packet.id in (self.service, 0):
             self.local.sendto(self.record(packet.nonce), where)
 
     def ask_local(self, id):
         nonce = number()
-        self.local.sendto(w.write_resolver(w.QUESTION, nonce, self.context, id), self.local_name(id))
+        self.local.sendto(w.write_resolver(w.QUERY, nonce, self.context, id), self.local_name(id))
         found = lambda: [p for p in self.heard if p.type == w.RECORD and p.nonce == nonce]
         self.run(found, 20)
         return found()[0]

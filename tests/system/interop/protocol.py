@@ -9,10 +9,10 @@ from types import SimpleNamespace as Bag
 
 SHORT, ANNOUNCE, DATA, PULL, ANSWER, CANCEL, HELLO_ONLY, RETRY, ECHO, ECHO_REPLY, GONE, ABORT, STREAM, HEARD = range(1, 15)
 HELLO, ACK, LENDS, REPLIES, LAST, RETURNS, ORDERED, CALL = (1 << bit for bit in range(8))
-QUESTION, RECORD, WITHDRAWN, NOBODY, DIGEST = range(32, 37)
+QUERY, RECORD, WITHDRAWN, NOBODY, DIGEST = range(32, 37)
 NAMES = dict(enumerate('SHORT ANNOUNCE DATA PULL ANSWER CANCEL HELLO_ONLY RETRY ECHO ECHO_REPLY GONE ABORT STREAM HEARD'.split(), 1))
-NAMES.update({QUESTION: 'QUESTION', RECORD: 'RECORD', WITHDRAWN: 'WITHDRAWN', NOBODY: 'NOBODY', DIGEST: 'DIGEST'})
-QUESTION_BYTES = 1100
+NAMES.update({QUERY: 'QUERY', RECORD: 'RECORD', WITHDRAWN: 'WITHDRAWN', NOBODY: 'NOBODY', DIGEST: 'DIGEST'})
+QUERY_BYTES = 1100
 BLOBS = {1: (4, 4), 2: (24, 24), 4: (32, 32), 5: (20, 20), 6: (9, 64), 129: (44, 44)}  # lengths by backend
 REPLIES_FROM = 2 ** 63  # numbers above are those of replies
 ECANCELED, EBADMSG, EMSGSIZE, ENOBUFS, ESHUTDOWN, ETIMEDOUT = 125, 74, 90, 105, 108, 110
@@ -305,8 +305,8 @@ def encode(p):
 
 def write_resolver(type, nonce, asker=0, id=0, proof=0, third=0, host=bytes(16), rest=b''):
     data = RESOLVE.pack(2, type, third, 0, 0, nonce, asker, proof, host, id) + rest
-    if type == QUESTION:
-        data += bytes(QUESTION_BYTES - len(data))
+    if type == QUERY:
+        data += bytes(QUERY_BYTES - len(data))
     return data[:4] + struct.pack('<I', crc32c(data)) + data[8:]
 
 
@@ -337,19 +337,19 @@ def digest_bits(named):
 
 
 def decode_resolver(data):
-    want(len(data) <= QUESTION_BYTES, 'long')
+    want(len(data) <= QUERY_BYTES, 'long')
     r = Reader(data)
     p = Bag(addrs=None, payload=b'')
     version, p.type, p.third, zero, crc, p.nonce, p.asker, p.proof, p.host, p.id = r.take(RESOLVE)
-    want(version == 2 and QUESTION <= p.type <= DIGEST and not zero, 'kind')
+    want(version == 2 and QUERY <= p.type <= DIGEST and not zero, 'kind')
     want(crc32c(data[:4] + bytes(4) + data[8:]) == crc, 'crc')
-    want(p.third <= (p.type in (QUESTION, NOBODY)) or p.type == DIGEST, 'third byte')
+    want(p.third <= (p.type in (QUERY, NOBODY)) or p.type == DIGEST, 'third byte')
     want(p.type == RECORD or not p.proof, 'proof')
-    want(p.type == QUESTION and p.third or p.host == bytes(16), 'host')
-    want(p.type in (QUESTION, DIGEST) or p.id, 'id')
-    if p.type == QUESTION:
-        want(p.nonce and p.asker, 'question')
-        want(len(data) == QUESTION_BYTES and not any(data[r.at:]), 'padding')
+    want(p.type == QUERY and p.third or p.host == bytes(16), 'host')
+    want(p.type in (QUERY, DIGEST) or p.id, 'id')
+    if p.type == QUERY:
+        want(p.nonce and p.asker, 'query')
+        want(len(data) == QUERY_BYTES and not any(data[r.at:]), 'padding')
         return p
     if p.type == NOBODY or p.type == RECORD and p.nonce:
         want(p.nonce and not p.asker, 'answer')

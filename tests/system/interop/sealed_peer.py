@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The peer of peer.py with keys: its packets are sealed, its questions marked. Written from docs/protocol.md alone."""
+"""The peer of peer.py with keys: its packets are sealed, its queries marked. Written from docs/protocol.md alone."""
 import os
 import struct
 import time

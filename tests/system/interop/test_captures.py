@@ -24,7 +24,7 @@ import protocol as p
 SKIP = 77
 PORT = 15511
 ETH_P_ALL, PACKET_OUTGOING, SOL_PACKET, PACKET_STATISTICS, SO_RCVBUFFORCE = 3, 4, 263, 6, 33
-# Segments of one send are to be captured one by one; questions by unicast as well.
+# Segments of one send are to be captured one by one; queries by unicast as well.
 VARIABLES = {'RIPC_BACKENDS': 'udp', 'RIPC_OPTIONS': 'udp.gso=off,udp.gro=off',
              'RIPC_PEERS': '127.0.0.1'}
 
@@ -246,7 +246,7 @@ def dissect(work, taken, expected):
         to_groups += call.count('4')
     print(f'{work.__name__}: tshark: {sum(counts.values())} datagrams, {counts["not decoded"]} not decoded, '
           f'{len(lengths)} long messages put together, the longest of {max(lengths or [0])} bytes, '
-          f'{answers} questions with their answers, {to_groups} packets to groups; {dict(notes)}', flush=True)
+          f'{answers} queries with their answers, {to_groups} packets to groups; {dict(notes)}', flush=True)
     wrong = [text for text in notes if text.startswith(('malformed', 'wrong checksum', 'another version', 'flags'))]
     wrong += [text for text in WANTED.get(work.__name__, {}) if not any(text in note for note in notes)]
     return not wrong and not counts['not decoded'] and (expected is None or counts == expected) and \
@@ -276,7 +276,7 @@ def capture(work, build):
 
 
 def capture_sealed(build):
-    """Nothing but the resolver's questions goes in the clear."""
+    """Nothing but the resolver's queries goes in the clear."""
     if not dissector.is_here():
         print('sealed: not looked at, there is no tshark (apt-get install tshark)')
         return True
@@ -299,7 +299,7 @@ def main():
         total += counts
         good = good and decoded
     missing = {'SHORT', 'ANNOUNCE', 'DATA', 'PULL', 'ANSWER', 'HELLO_ONLY', 'ECHO', 'ECHO_REPLY', 'GONE',
-               'QUESTION', 'RECORD', 'WITHDRAWN', 'NOBODY'} - set(total)
+               'QUERY', 'RECORD', 'WITHDRAWN', 'NOBODY'} - set(total)
     print(f'in all: {sum(total.values())} decoded; never seen: {missing or "none"}')
     sys.exit(0 if good and not missing else 1)
 

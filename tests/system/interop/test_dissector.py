@@ -88,9 +88,9 @@ def records():
 def golden_packets(path, sealed_path):
     """Type, ports and bytes."""
     for name, data in golden.load(path):
-        if data[1] == p.QUESTION:
-            data += bytes(p.QUESTION_BYTES - len(data))
-        yield p.NAMES[data[1]], RESOLVER if data[1] >= p.QUESTION else CONTEXT, data
+        if data[1] == p.QUERY:
+            data += bytes(p.QUERY_BYTES - len(data))
+        yield p.NAMES[data[1]], RESOLVER if data[1] >= p.QUERY else CONTEXT, data
     for name, data in golden.load(sealed_path):
         kind = name.split('_')[-1]
         if data[0] == 0x92:
@@ -100,7 +100,7 @@ def golden_packets(path, sealed_path):
 
 
 def calls():
-    """A question of two items that is announced with all its bytes, the error that answers it, and shorts to a group, one
+    """A query of two items that is announced with all its bytes, the error that answers it, and shorts to a group, one
     of them to many."""
     body = p.ANNOUNCE_PART.pack(5, 1, 2, 5, p.crc32c(b'abcde'), 0, 1, 0) + struct.pack('<QQ', 2, 3)
     yield 'ANNOUNCE', CONTEXT, p.write(p.ANNOUNCE, 1, 2, 3, 7, body, b'abcde', flags=p.LAST, lends=9, call=(1, 1))

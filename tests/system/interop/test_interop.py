@@ -150,11 +150,11 @@ def registration(test):
     """Asked for three times, then announced twice; all to the group."""
     test.expect('ready 0')
     test.wait(lambda: len(test.peer.heard) >= 5, 'no second notice')
-    assert [(p.type, p.id) for p in test.peer.heard] == [(w.QUESTION, THEIRS)] * 3 + [(w.RECORD, THEIRS)] * 2
+    assert [(p.type, p.id) for p in test.peer.heard] == [(w.QUERY, THEIRS)] * 3 + [(w.RECORD, THEIRS)] * 2
     assert all(p.asker and not p.proof for p in test.peer.heard)
 
 
-def questions(test):
+def queries(test):
     for to in (None, (THERE, peers.PORT)):
         for id in (THEIRS, 0):
             record, = test.peer.ask(id, to)
@@ -178,7 +178,7 @@ def digest(test):
     named = w.Bag(type=w.DIGEST, nonce=0, asker=peer.context, proof=0, third=2, host=bytes(16),
                   named=[(4711, 1), (THEIRS, 2)])
     peer.asking.sendto(w.encode_resolver(named), (peers.GROUP, peers.PORT))
-    test.wait(lambda: [p for p in peer.heard[at:] if (p.type, p.id) == (w.QUESTION, THEIRS)], 'no question')
+    test.wait(lambda: [p for p in peer.heard[at:] if (p.type, p.id) == (w.QUERY, THEIRS)], 'no query')
 
 
 # ---- strangers -------------------------------------------------------------------------------
@@ -510,7 +510,7 @@ def successor(test):
     test.long(500)
     test.message('long', 500)
     assert test.completion() == (DELIVERED, 0)
-    assert any(p.type == w.QUESTION for p in test.peer.heard[heard:])
+    assert any(p.type == w.QUERY for p in test.peer.heard[heard:])
 
 
 def six(test):
@@ -526,7 +526,7 @@ def six(test):
 
 
 def six_finds(test):
-    """Questions over IPv6: to the group and to a host, and none from a link-local address."""
+    """Queries over IPv6: to the group and to a host, and none from a link-local address."""
     peer = test.peer
     peer.listen_six(HERE6, 'here')
     for to in ((peers.GROUP6, peers.PORT), (THERE6, peers.PORT)):
@@ -544,7 +544,7 @@ def six_finds(test):
 
 
 def six_is_found(test):
-    """A holder that answers over IPv6 alone: the first question goes out over IPv4, the next ones over both."""
+    """A holder that answers over IPv6 alone: the first query goes out over IPv4, the next ones over both."""
     peer = test.peer
     peer.renew()
     peer.answers_over = (6,)
@@ -553,7 +553,7 @@ def six_is_found(test):
     test.long(500)
     test.message('long', 500)
     assert test.completion() == (DELIVERED, 0)
-    asked = [':' in p.where[0] for p in peer.heard[heard:] if p.type == w.QUESTION and p.id == OURS]
+    asked = [':' in p.where[0] for p in peer.heard[heard:] if p.type == w.QUERY and p.id == OURS]
     assert asked and not asked[0] and any(asked), asked
     assert all(p.where[0] == THERE6 for p in peer.saw(w.ANNOUNCE, at) if p.src == test.partner.incarnation), 'not from there'
     peer.answers_over = (4, 6)
@@ -568,7 +568,7 @@ def goodbye_there(test):
     test.long(100)
     test.message('long', 100)
     assert test.completion() == (DELIVERED, 0)
-    partner, peer.answers_questions = peer.partners[test.partner.incarnation], False
+    partner, peer.answers_queries = peer.partners[test.partner.incarnation], False
     for wrong in (1, 0):
         peer.send_word(partner, w.GONE, partner.given ^ wrong)
         peer.group.sendto(peer.notice_of_end(), (peers.GROUP, peers.PORT))
@@ -611,7 +611,7 @@ def local(test):
     assert test.is_refused('interop.peer')
 
 
-TWO_HOSTS = (registration, questions, digest, strangers, contact, shorts_there, longs_there, checksums, gaps_there,
+TWO_HOSTS = (registration, queries, digest, strangers, contact, shorts_there, longs_there, checksums, gaps_there,
              lends_there, calls_there, ordered_there, cancels_there, shorts_back, longs_back, gaps_back, refused_back,
              busy_back, lends_back, calls_back, ordered_back, cancel_back, silence_back, *many.STEPS, echoes, moves,
              forgotten, successor, versions, six, six_finds, six_is_found, goodbye_there, goodbye_back)

@@ -40,13 +40,13 @@ def member(test):
 
 
 def unmarked(test):
-    """A question without a mark is answered without one; nobody takes the answer."""
+    """A query without a mark is answered without one; nobody takes the answer."""
     peer, nonce = test.peer, 4711
-    peer.asking.sock.sendto(w.write_resolver(w.QUESTION, nonce, peer.context, THEIRS), (THERE, bare.peers.PORT))
+    peer.asking.sock.sendto(w.write_resolver(w.QUERY, nonce, peer.context, THEIRS), (THERE, bare.peers.PORT))
     test.wait(lambda: peer.asking.refused, 'no answer')
     record = w.decode_resolver(peer.asking.refused[-1])
     assert (record.type, record.id, record.nonce) == (w.RECORD, THEIRS, nonce)
-    peer.asking.sock.sendto(s.mark(peer.keys, w.write_resolver(w.QUESTION, nonce, peer.context, THEIRS))[:-1] + b'?',
+    peer.asking.sock.sendto(s.mark(peer.keys, w.write_resolver(w.QUERY, nonce, peer.context, THEIRS))[:-1] + b'?',
                             (THERE, bare.peers.PORT))
     test.pause()
     assert all(len(data) < 700 and data == peer.asking.refused[0][:len(data)] or w.decode_resolver(data)
@@ -120,7 +120,7 @@ def begun_there(test):
     test.partner = peer.partners[test.partner.incarnation]
 
 
-STEPS = (bare.registration, bare.questions, unmarked, contact, bare.shorts_there, bare.longs_there, bare.gaps_there,
+STEPS = (bare.registration, bare.queries, unmarked, contact, bare.shorts_there, bare.longs_there, bare.gaps_there,
          bare.lends_there, bare.calls_there, bare.ordered_there, bare.cancels_there, bare.shorts_back, bare.longs_back,
          bare.gaps_back, bare.lends_back, bare.calls_back, bare.ordered_back, bare.echoes, replays, new_keys, unknown, begun_there, bare.goodbye_there)
 FEW_STEPS = (bare.registration, contact, bare.shorts_there, bare.longs_there, bare.shorts_back, bare.longs_back, replays,

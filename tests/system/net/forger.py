@@ -55,8 +55,8 @@ class Look:
         self.body = data[body:]
 
 
-def question(asker, service):
-    data = p.write_resolver(p.QUESTION, draw(), asker, service)
+def query(asker, service):
+    data = p.write_resolver(p.QUERY, draw(), asker, service)
     data = bytes([VERSION]) + data[1:4] + bytes(4) + data[8:]
     return data[:4] + struct.pack('<I', p.crc32c(data)) + data[8:]
 
@@ -78,7 +78,7 @@ class Context:
         """Asks the resolver of a host: its answer bears a proof for this address."""
         nonces = set()
         for _ in range(100):
-            asked = question(self.context, service)
+            asked = query(self.context, service)
             nonces.add(asked[8:16])
             self.socket.sendto(asked, (host, RESOLVER))
             self.socket.settimeout(0.2)

@@ -12,8 +12,8 @@ from netlab import check
 from xfer import SERVICE, finish, send, serve
 
 PORT, GROUP, GROUP6 = 15511, '239.255.76.82', 'ff15::f269:7063'
-QUESTION, RECORD = 32, 33
-QUESTION_LEN = 1100
+QUERY, RECORD = 32, 33
+QUERY_LEN = 1100
 SECONDS = 3
 TABLE = []
 
@@ -37,10 +37,10 @@ def packet(kind, nonce, asker, service, more=b''):
     return head + struct.pack('<I', crc32c(head + bytes(4) + rest)) + rest
 
 
-def question(service):
+def query(service):
     length = 56
-    return packet(QUESTION, int.from_bytes(os.urandom(8), 'little') | 1, 4711, service,
-                  bytes(QUESTION_LEN - length))
+    return packet(QUERY, int.from_bytes(os.urandom(8), 'little') | 1, 4711, service,
+                  bytes(QUERY_LEN - length))
 
 
 def notice(service):
@@ -59,8 +59,8 @@ def forge(what, to, *arguments):
     if what == 'notices':
         ids = [SERVICE + i for i in range(16)]
         packets = [notice(ids[i % 16]) for i in range(300)]
-    elif what == 'questions':
-        packets = [question(0) for _ in range(600)]
+    elif what == 'queries':
+        packets = [query(0) for _ in range(600)]
     else:
         return names(*arguments)
     sock = udp_to(to)
@@ -156,7 +156,7 @@ def asked_for_all(family=4):
             with open(f'/proc/{server.popen.pid}/stat', encoding='ascii') as stat:
                 return sum(int(field) for field in stat.read().split()[13:15])
         before = used()
-        said = forger(c, 'questions', b.addresses[family]).end()
+        said = forger(c, 'queries', b.addresses[family]).end()
         share = (used() - before) / os.sysconf('SC_CLK_TCK') / SECONDS
         check(said['got'] <= 1.5 * said['sent'], f'{said}')
         listed = subprocess.run(['ip', 'netns', 'exec', c.name, sys.executable,
@@ -176,7 +176,7 @@ def listed_ids(to):
     sock.settimeout(0.3)
     found = set()
     for _ in range(20):
-        sock.sendto(question(0), (to, PORT))
+        sock.sendto(query(0), (to, PORT))
         try:
             while True:
                 data = sock.recv(2000)

@@ -72,7 +72,7 @@ def announced_memory():
 
 # ---- S9: a program whose client takes no answer ---------------------------------------------
 
-def forge_questions(victim, service):
+def forge_queries(victim, service):
     """Asks from ever new services, each of which takes no answer."""
     context = Context()
     context.find(victim, int(service))
@@ -90,7 +90,7 @@ def no_answer_taken():
         a, b, c = three(lab)
         pingpong = os.path.join(netlab.PROGRAMS, '..', '..', '..', 'examples', 'pingpong')
         b.start(pingpong, '--serve', '--id', SERVICE).line('pingpong: serving')
-        forger = Forger(c, 'forge_questions', b.addresses[4], SERVICE).ready()
+        forger = Forger(c, 'forge_queries', b.addresses[4], SERVICE).ready()
         said = {}
         for aim in ('rest', 'real'):
             forger.tell(aim)
@@ -98,11 +98,11 @@ def no_answer_taken():
             client = a.start(pingpong, '--id', SERVICE, '--long', '--sizes', 50, '--count', 500)
             text = client.popen.communicate()[0]
             row = re.search(r'^long +50 +([\d.]+) +([\d.]+) +(\d+)$', text, re.M)
-            check(row and row[3] == '0', f'{forger.tell("rest")["n"]} questions; pingpong: {text}')
+            check(row and row[3] == '0', f'{forger.tell("rest")["n"]} queries; pingpong: {text}')
             said[aim] = f'median {row[1]}, p99 {row[2]} us'
         sent = forger.tell('rest')['n']
         check(sent > 0, 'no attack')
-        return f'without: {said["rest"]}; with {sent} questions: {said["real"]}'
+        return f'without: {said["rest"]}; with {sent} queries: {said["real"]}'
 
 
 ATTACKS = {name: value for name, value in list(globals().items()) if name.startswith('forge_')}

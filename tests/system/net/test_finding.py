@@ -124,7 +124,7 @@ def few_datagrams(*families):
 
         server = serve(a)
         netlab.wait_for(lambda: all(counted(f'net{family}') >= 5 for family in families),
-                        'three questions and two notices')
+                        'three queries and two notices')
         counts = {name + family: counted(name + family) for name in ('net', 'back', 'lo')
                   for family in '46'}
         wanted = {'back4': 0, 'back6': 0, 'lo6': 0} | {f'net{family}': 5 if family in families else 0
@@ -205,7 +205,7 @@ def two_services_of_one_process():
 
 
 def two_processes_of_one_host(**env):
-    """A unicast question reaches one of them, which answers for the host."""
+    """A unicast query reaches one of them, which answers for the host."""
     with netlab.Lab() as lab:
         a, b = pair(lab)
         if env:
@@ -336,18 +336,18 @@ def ipv6_datagrams_of_a_lookup():
 ASKER = """
 import socket, struct, sys
 sys.path[:0] = [{0!r}]
-from test_attack_finding import question
+from test_attack_finding import query
 sock = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
 sock.settimeout(10)
 for service in range(100, 104):
-    sock.sendto(question(service), ({1!r}, 15511))
+    sock.sendto(query(service), ({1!r}, 15511))
     data = sock.recv(2000)
     print(data[1], struct.unpack_from('<Q', data, 48)[0])
 """
 
 
 def ipv6_two_processes_of_one_host():
-    """A unicast question over IPv6 reaches one of them, which answers for the host."""
+    """A unicast query over IPv6 reaches one of them, which answers for the host."""
     with netlab.Lab() as lab:
         a, b = pair(lab, ipv4=False)
         servers = [b.start(netlab.program('xfer'), 'serve', '--id', 100 + i) for i in range(4)]
@@ -413,7 +413,7 @@ def stopped_holder_by_peers():
         block_multicast(a, b)
         server = serve(b)
         os.kill(server.popen.pid, signal.SIGSTOP)
-        # Unicast questions go to one of those that listen, from four ports in turn: among so many
+        # Unicast queries go to one of those that listen, from four ports in turn: among so many
         # not all four lead to the one that is stopped.
         others = [b.start(netlab.program('xfer'), 'serve', '--id', 100 + i) for i in range(10)]
         for other in others:

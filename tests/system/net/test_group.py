@@ -90,7 +90,7 @@ def lossy():
 
 
 def by_unicast():
-    """Where no multicast passes: a host names a few of its members to each question."""
+    """Where no multicast passes: a host names a few of its members to each query."""
     with netlab.Lab() as lab:
         a, b = lab.host('a'), lab.host('b')
         lab.link(a, b)

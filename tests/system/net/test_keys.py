@@ -211,7 +211,7 @@ def capabilities():
 
 def forge():
     """
-    In a namespace on the link: answers each question that it hears with records and denials of its
+    In a namespace on the link: answers each query that it hears with records and denials of its
     own, and tells everybody that services are here; with marks that it makes up or has heard. And it
     says again what it has heard.
     """
@@ -222,7 +222,7 @@ def forge():
                     socket.inet_aton(GROUP) + socket.inet_aton('0.0.0.0'))
     link.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 0)
     print('ready', flush=True)
-    questions = told = 0
+    queries = told = 0
     heard = []
     while True:
         ready = select.select([link, sys.stdin], [], [])[0]
@@ -230,9 +230,9 @@ def forge():
             break
         data, asker = link.recvfrom(2000)
         heard = heard[-15:] + [data]
-        if len(data) < 56 or data[1] != protocol.QUESTION:
+        if len(data) < 56 or data[1] != protocol.QUERY:
             continue
-        questions += 1
+        queries += 1
         nonce, service = struct.unpack_from('<Q', data, 8)[0], struct.unpack_from('<Q', data, 48)[0]
         key = os.urandom(32) + struct.pack('<Q', forger.draw())
         here = [(1, b'\1\0\1\1'), (129, b'\1\0\1\1' + key)]
@@ -249,7 +249,7 @@ def forge():
                     told += 1
                     with contextlib.suppress(OSError):
                         link.sendto(said + mark, to)
-    print(json.dumps({'questions': questions, 'told': told}), flush=True)
+    print(json.dumps({'queries': queries, 'told': told}), flush=True)
 
 
 def among_forgers(env_a, env_b, timeout_ms=8000):

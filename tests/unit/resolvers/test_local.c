@@ -65,7 +65,7 @@ static void count_private(void *arg, uint64_t id, bool is_private)
 	*(int *)arg += id == test_id(0) && is_private;
 }
 
-START_TEST(local__question_and_answer)
+START_TEST(local__query_and_answer)
 {
 	struct side holder, asker;
 
@@ -467,7 +467,7 @@ START_TEST(local__sees_what_another_user_holds)
 }
 END_TEST
 
-/* ---- as root: who is believed ----------------------------------------------------------- */
+/* ---- as root: who is believed ------------------------------------------------------------ */
 
 START_TEST(local__other_users_are_not_heard)
 {
@@ -524,7 +524,7 @@ END_TEST
 int main(void)
 {
 	const TTest *const tests[] = {
-		local__question_and_answer,
+		local__query_and_answer,
 		local__a_name_has_one_holder,
 		local__displaced_holder_and_the_next_both_hear,
 		local__all_eight_names_are_taken,

@@ -87,7 +87,7 @@ START_TEST(local__list_takes_only_names_of_ours)
 }
 END_TEST
 
-START_TEST(local__a_question_to_everybody_is_bounded)
+START_TEST(local__a_query_to_everybody_is_bounded)
 {
 	char *text = malloc(1 << 20);
 	struct side side;
@@ -205,7 +205,7 @@ int main(void)
 		local__probe_names_the_remedy,
 		local__only_a_refused_connection_is_nobody,
 		local__list_takes_only_names_of_ours,
-		local__a_question_to_everybody_is_bounded,
+		local__a_query_to_everybody_is_bounded,
 		local__the_kernels_word_decides_who_is_heard,
 		local__a_name_that_does_not_fit_gets_no_answer,
 	};

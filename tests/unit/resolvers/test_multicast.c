@@ -7,7 +7,7 @@
 #define STRANGE  30u
 #define KNOWN(i) (0x123456789ull * (1 + (i)))
 
-START_TEST(multicast__question_reaches_all_and_the_answer_one)
+START_TEST(multicast__query_reaches_all_and_the_answer_one)
 {
 	struct side holder, asker, third;
 
@@ -35,13 +35,13 @@ START_TEST(multicast__question_reaches_all_and_the_answer_one)
 }
 END_TEST
 
-/* A question as it goes over the wire, about an ID. */
+/* A query as it goes over the wire, about an ID. */
 static void ask_about(struct side *asker, uint64_t id)
 {
-	const struct wire_resolve question = {.type = WIRE_QUESTION, .nonce = 1, .asker = 2,
+	const struct wire_resolve query = {.type = WIRE_QUERY, .nonce = 1, .asker = 2,
 		.record.id = id};
 	uint8_t data[WIRE_RESOLVE_MAX];
-	size_t len = wire_resolve_encode(data, &question);
+	size_t len = wire_resolve_encode(data, &query);
 
 	ck_assert_int_ge(asker->ops->ask(asker->state, id, data, len), 1);
 }
@@ -88,7 +88,7 @@ static void expect_datagram(struct side *side, const char *text)
 	ck_assert_mem_eq(side->event.data, text, strlen(text));
 }
 
-/* The ID of the next question that a side hears. */
+/* The ID of the next query that a side hears. */
 static uint64_t heard_about(struct side *side)
 {
 	struct wire_resolve packet;
@@ -99,7 +99,7 @@ static uint64_t heard_about(struct side *side)
 }
 
 /* Only queries about services on this host arrive, and queries about all. */
-START_TEST(multicast__questions_about_others_are_not_heard)
+START_TEST(multicast__queries_about_others_are_not_heard)
 {
 	struct side holder, asker;
 	uint32_t n = 0;
@@ -416,9 +416,9 @@ START_TEST(open__without_descriptors_says_so_and_leaves_none)
 }
 END_TEST
 
-/* ---- in a network of its own: lo alone, or not even that -------------------------------- */
+/* ---- in a network of its own: lo alone, or not even that --------------------------------- */
 
-/* Asks until so many interfaces carry the question: they are looked for once a second. */
+/* Asks until so many interfaces carry the query: they are looked for once a second. */
 static void ask_until(struct side *side, int reached)
 {
 	for (int i = 0; i < PATIENCE_MS / 50 && side_ask(side, 5, "who") != reached; i++)
@@ -528,7 +528,7 @@ static bool cables_possible(void)
 	return status == 0;
 }
 
-/* ---- over IPv6: two interfaces of a network of its own, that are joined by a cable -------- */
+/* ---- over IPv6: two interfaces of a network of its own, that are joined by a cable ------- */
 
 static bool run(const char *command)
 {
@@ -648,7 +648,7 @@ START_TEST(multicast__over_ipv6_the_source_is_no_link_local_address)
 }
 END_TEST
 
-/* A question goes out over IPv6 when it is asked again; a notice at once. */
+/* A query goes out over IPv6 when it is asked again; a notice at once. */
 START_TEST(multicast__with_both_families_ipv4_is_first)
 {
 	struct side six, both, asker;
@@ -677,7 +677,7 @@ START_TEST(multicast__with_both_families_ipv4_is_first)
 }
 END_TEST
 
-/* Questions about others are dropped by the kernel, over IPv6 as over IPv4. */
+/* Queries about others are dropped by the kernel, over IPv6 as over IPv4. */
 START_TEST(multicast__filters_over_ipv6)
 {
 	struct side holder, asker;
@@ -738,8 +738,8 @@ static TCase *six_tests(void)
 int main(void)
 {
 	const TTest *const tests[] = {
-		multicast__question_reaches_all_and_the_answer_one,
-		multicast__questions_about_others_are_not_heard,
+		multicast__query_reaches_all_and_the_answer_one,
+		multicast__queries_about_others_are_not_heard,
 		multicast__notices_are_heard_by_who_looks_for_others,
 		multicast__digests_are_heard_by_those_named,
 		multicast__digests_of_kin_are_heard,

@@ -7,7 +7,7 @@
 #include "core/wire/record.h"
 #include "source_calls.h"
 
-/* ---- every call fails once ---------------------------------------------------------------- */
+/* ---- every call fails once --------------------------------------------------------------- */
 
 enum { LOCAL, MULTICAST, STATIC, MULTICAST_SIX, SOURCES };
 
@@ -149,7 +149,7 @@ START_TEST(faults__end_and_everything_works)
 }
 END_TEST
 
-/* ---- multicast ---------------------------------------------------------------------------- */
+/* ---- multicast --------------------------------------------------------------------------- */
 
 static struct sockaddr_in own_address = {.sin_family = AF_INET};
 static struct sockaddr other_family = {.sa_family = AF_UNIX};
@@ -303,13 +303,13 @@ START_TEST(multicast__without_multicast_all)
 }
 END_TEST
 
-/* Where the kernel does not take the filter for one more ID, all questions are heard. */
+/* Where the kernel does not take the filter for one more ID, all queries are heard. */
 START_TEST(multicast__filter_that_fails)
 {
-	struct wire_resolve packet = {.type = WIRE_QUESTION, .nonce = 1, .asker = 1,
+	struct wire_resolve packet = {.type = WIRE_QUERY, .nonce = 1, .asker = 1,
 		.record.id = 0x1234567890abcdef};
-	uint8_t question[WIRE_RECORD_MAX];
-	size_t len = wire_resolve_encode(question, &packet);
+	uint8_t query[WIRE_RECORD_MAX];
+	size_t len = wire_resolve_encode(query, &packet);
 	struct side side;
 
 	side_open(&side, &ripc__multicast_source);
@@ -318,7 +318,7 @@ START_TEST(multicast__filter_that_fails)
 	plan.option = SO_ATTACH_FILTER;
 	side.ops->heed(side.state, packet.record.id, false);
 	ck_assert_int_eq(plan.count, 1);
-	ck_assert_int_eq(side.ops->ask(side.state, packet.record.id, question, len), 1);
+	ck_assert_int_eq(side.ops->ask(side.state, packet.record.id, query, len), 1);
 	ck_assert_int_eq(side_poll(&side), 1);
 	ck_assert_uint_eq(side.event.len, len);
 	side_close(&side);
@@ -373,7 +373,7 @@ START_TEST(multicast__host_without_options)
 }
 END_TEST
 
-/* ---- static ------------------------------------------------------------------------------- */
+/* ---- static ------------------------------------------------------------------------------ */
 
 static int static_probe(struct side *side, const char *peers)
 {

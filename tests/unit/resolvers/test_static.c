@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The static resolver source: its list of peers, and asking them; with whole resolvers, how a
- * question to one process of a host finds another one.
+ * query to one process of a host finds another one.
  */
 #include <time.h>
 
@@ -152,7 +152,7 @@ START_TEST(static__without_peers_does_nothing)
 END_TEST
 
 /*
- * The place of a peer tells who has answered: none moves while questions are under way. To find
+ * The place of a peer tells who has answered: none moves while queries are under way. To find
  * "127.1", which is a name here, no /etc/hosts is needed.
  */
 START_TEST(peers__keep_their_places)
@@ -181,7 +181,7 @@ START_TEST(peers__keep_their_places)
 }
 END_TEST
 
-/* ---- whole resolvers -------------------------------------------------------------------- */
+/* ---- whole resolvers --------------------------------------------------------------------- */
 
 #define NODE_PROOF 0x9700f000u
 

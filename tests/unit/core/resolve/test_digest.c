@@ -33,7 +33,7 @@ static void own_many(uint64_t n)
 	world->seen = world->n_noted;
 }
 
-/* ---- what is told ----------------------------------------------------------------------- */
+/* ---- what is told ------------------------------------------------------------------------ */
 
 /* The next digest: how many it names. */
 static uint32_t next_digest(struct wire_resolve *digest)
@@ -232,7 +232,7 @@ START_TEST(digest__name_taken_by_force_has_its_own_notices)
 }
 END_TEST
 
-/* ---- what is heard ---------------------------------------------------------------------- */
+/* ---- what is heard ----------------------------------------------------------------------- */
 
 /* A digest of n IDs from first on, with incarnations from base + first on, comes from a host. */
 static struct arriving *digest_of(uint8_t host, uint64_t first, uint32_t n, uint64_t base)
@@ -290,7 +290,7 @@ START_TEST(heard__finds_all_conflicts_in_the_end)
 				const struct sent *sent = sent_next(world, NET);
 				uint64_t id = sent->packet.record.id;
 
-				if (sent->packet.type == WIRE_QUESTION)
+				if (sent->packet.type == WIRE_QUERY)
 					answer(world, NET, 3, sent->packet.nonce,
 						record_of(id, 7000 + id, 50));
 			}
@@ -321,7 +321,7 @@ START_TEST(heard__who_has_moved_is_asked_for_again)
 }
 END_TEST
 
-START_TEST(heard__hurries_a_question_that_waits)
+START_TEST(heard__hurries_a_query_that_waits)
 {
 	ck_assert_int_eq(lookup(world, ID), -EINPROGRESS);
 	world->is_unconcerned = true;
@@ -354,7 +354,7 @@ START_TEST(heard__is_passed_on_within_the_host)
 	digest_of(3, 1, 61, 7000);
 	step(world);
 	ck_assert_uint_eq(sent_count(world, HOME), 61);
-	ck_assert_int_eq(sent_next(world, HOME)->packet.type, WIRE_QUESTION); /* about ours */
+	ck_assert_int_eq(sent_next(world, HOME)->packet.type, WIRE_QUERY); /* about ours */
 	for (uint64_t i = 2; i <= 61; i++) {
 		const struct sent *sent = sent_next(world, HOME);
 		uint64_t id, incarnation;
@@ -370,7 +370,7 @@ START_TEST(heard__is_passed_on_within_the_host)
 }
 END_TEST
 
-/* ---- hostile ones ----------------------------------------------------------------------- */
+/* ---- hostile ones ------------------------------------------------------------------------ */
 
 /* Bytes to the network within ms, while digests of the same 61 IDs come from 64 hosts in turn. */
 static uint64_t provoked_bytes(uint32_t ms)
@@ -514,7 +514,7 @@ int main(void)
 		digest__comes_soon_after_a_registration, digest__crowd_that_begins,
 		digest__name_taken_by_force_has_its_own_notices, heard__finds_a_conflict,
 		heard__finds_all_conflicts_in_the_end, heard__who_has_moved_is_asked_for_again,
-		heard__hurries_a_question_that_waits, heard__our_own_come_back,
+		heard__hurries_a_query_that_waits, heard__our_own_come_back,
 		heard__is_passed_on_within_the_host, hostile__names_what_is_ours,
 		hostile__names_what_was_looked_up, hostile__one_id_again_and_again,
 		hostile__many_that_concern_us, heard__what_concerns_nobody_leaves_room, NULL,

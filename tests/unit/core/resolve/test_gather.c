@@ -334,7 +334,7 @@ START_TEST(gather__flood_of_notices)
 END_TEST
 
 /* A notice alone is not believed: neither of one that comes, nor of one that goes. */
-START_TEST(gather__notices_lead_to_questions)
+START_TEST(gather__notices_lead_to_queries)
 {
 	struct wire_resolve notice = record_of(GROUP, 7, 100);
 	struct wire_resolve gone = {.type = WIRE_WITHDRAWN, .asker = OTHER,
@@ -384,7 +384,7 @@ static void joiner_is_silent(void)
 	ck_assert_uint_le(asked(NET), 4);
 }
 
-/* The question, or its answer, may be lost: who joins is asked for until it answers. */
+/* The query, or its answer, may be lost: who joins is asked for until it answers. */
 START_TEST(gather__joiner_is_asked_for_again)
 {
 	joiner_is_silent();
@@ -533,7 +533,7 @@ START_TEST(doubt__gone_one_comes_back)
 }
 END_TEST
 
-/* An answer to a question of before it went is late: it is asked anew whether it lives. */
+/* An answer to a query of before it went is late: it is asked anew whether it lives. */
 START_TEST(doubt__late_answer_is_not_believed)
 {
 	uint64_t nonce;
@@ -876,10 +876,10 @@ START_TEST(join__is_announced)
 }
 END_TEST
 
-/* Each question gets no more bytes than it has, and all members are told of in turn. */
+/* Each query gets no more bytes than it has, and all members are told of in turn. */
 START_TEST(join__all_answer_in_turn)
 {
-	struct wire_resolve question = {.type = WIRE_QUESTION, .nonce = 5, .asker = OTHER,
+	struct wire_resolve query = {.type = WIRE_QUERY, .nonce = 5, .asker = OTHER,
 		.record.id = GROUP};
 	bool seen[40] = {false};
 	uint32_t n = 0;
@@ -890,7 +890,7 @@ START_TEST(join__all_answer_in_turn)
 		uint64_t bytes = 0;
 
 		sent_skip(world);
-		arrive(world, NET, 1, &question)->event.group = true;
+		arrive(world, NET, 1, &query)->event.group = true;
 		step(world);
 		while (sent_count(world, NET)) {
 			const struct sent *sent = sent_next(world, NET);
@@ -915,7 +915,7 @@ int main(void)
 		gather__asks_three_times, gather__unused_is_forgotten, gather__all_who_answer,
 		gather__forged_answers, gather__flood_of_members, gather__flood_keeps_nobody_out,
 		gather__flood_of_notices,
-		gather__notices_lead_to_questions, gather__joiner_is_asked_for_again,
+		gather__notices_lead_to_queries, gather__joiner_is_asked_for_again,
 		gather__joiner_leaves_at_once, gather__notices_wait_for_the_budget,
 		gather__withdrawals_wait_for_the_budget, gather__silent_one_elsewhere_goes,
 		doubt__silent_one_goes_soon,

@@ -57,7 +57,7 @@ static bool is_checked(uint8_t host, uint64_t age_us)
 		return false;
 	ck_assert_int_eq(sent->kind, REPLY);
 	ck_assert_uint_eq(sent->to.blob[0], host);
-	ck_assert_int_eq(sent->packet.type, WIRE_QUESTION);
+	ck_assert_int_eq(sent->packet.type, WIRE_QUERY);
 	ck_assert_uint_eq(sent->packet.record.id, THEIRS);
 	answer(world, NET, host, sent->packet.nonce,
 		record_of(THEIRS, 7, now_ns - age_us * 1000));
@@ -75,7 +75,7 @@ static bool calls_within(uint64_t us, uint32_t *n_digests)
 		const struct sent *sent = sent_next(world, NET);
 
 		*n_digests += sent->packet.type == WIRE_DIGEST;
-		n_calls += sent->packet.type == WIRE_QUESTION && sent->packet.record.id == 0 &&
+		n_calls += sent->packet.type == WIRE_QUERY && sent->packet.record.id == 0 &&
 			sent->packet.hops == 1;
 	}
 	ck_assert_uint_le(n_calls, 1);
@@ -84,7 +84,7 @@ static bool calls_within(uint64_t us, uint32_t *n_digests)
 
 static void call_from(uint8_t host)
 {
-	const struct wire_resolve call = {.type = WIRE_QUESTION, .hops = 1, .nonce = 99,
+	const struct wire_resolve call = {.type = WIRE_QUERY, .hops = 1, .nonce = 99,
 		.asker = OTHER};
 
 	arrive(world, NET, host, &call)->event.group = true;
@@ -178,7 +178,7 @@ END_TEST
 
 START_TEST(called__answers_with_digests)
 {
-	const struct wire_resolve list = {.type = WIRE_QUESTION, .nonce = 98, .asker = OTHER};
+	const struct wire_resolve list = {.type = WIRE_QUERY, .nonce = 98, .asker = OTHER};
 	uint32_t n_digests;
 
 	settle(FRESH + FEW);

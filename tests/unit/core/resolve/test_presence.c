@@ -27,7 +27,7 @@ static bool ask_host(uint8_t host)
 		(uint8_t[16]){[10] = 0xff, 0xff, 10, 0, 0, host}, world->now_us);
 }
 
-/* The nonce of the question, which went to this host alone. */
+/* The nonce of the query, which went to this host alone. */
 static uint64_t asked(void)
 {
 	const struct sent *sent = sent_next(world, NET);
@@ -35,7 +35,7 @@ static uint64_t asked(void)
 	ck_assert_ptr_nonnull(sent);
 	ck_assert_int_eq(sent->kind, ASK_HOST);
 	ck_assert_uint_eq(sent->to.blob[0], HOST);
-	ck_assert_int_eq(sent->packet.type, WIRE_QUESTION);
+	ck_assert_int_eq(sent->packet.type, WIRE_QUERY);
 	ck_assert_uint_eq(sent->packet.record.id, ID);
 	ck_assert_uint_eq(sent_count(world, NET) + sent_count(world, HOME), 0);
 	return sent->packet.nonce;
@@ -128,7 +128,7 @@ START_TEST(presence__changes_nothing_in_the_cache)
 }
 END_TEST
 
-/* A question is asked once, and its answer does not count for ever. */
+/* A query is asked once, and its answer does not count for ever. */
 START_TEST(presence__late_answer)
 {
 	struct wire_resolve answer;
@@ -163,7 +163,7 @@ START_TEST(presence__is_bounded)
 }
 END_TEST
 
-/* The resolver is closed while its questions are open. */
+/* The resolver is closed while its queries are open. */
 START_TEST(presence__is_open_at_the_end)
 {
 	ck_assert(ask_host(HOST));

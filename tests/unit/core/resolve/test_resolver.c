@@ -17,7 +17,7 @@ static void teardown(void)
 	world_close(world);
 }
 
-/* ---- opening ---------------------------------------------------------------------------- */
+/* ---- opening ----------------------------------------------------------------------------- */
 
 START_TEST(open__leaves_out_a_source_that_cannot)
 {
@@ -73,7 +73,7 @@ START_TEST(fds__tells_how_many_there_are)
 }
 END_TEST
 
-/* ---- asking ----------------------------------------------------------------------------- */
+/* ---- asking ------------------------------------------------------------------------------ */
 
 START_TEST(lookup__goes_on_at_once_when_nobody_is_here)
 {
@@ -83,7 +83,7 @@ START_TEST(lookup__goes_on_at_once_when_nobody_is_here)
 	ck_assert_uint_eq(sent_count(world, HOME), 1);
 	sent = sent_next(world, NET);
 	ck_assert_ptr_nonnull(sent);
-	ck_assert_int_eq(sent->packet.type, WIRE_QUESTION);
+	ck_assert_int_eq(sent->packet.type, WIRE_QUERY);
 	ck_assert_uint_eq(sent->packet.record.id, ID);
 	ck_assert_uint_eq(sent->packet.asker, SELF);
 	ck_assert_uint_ne(sent->packet.nonce, 0);
@@ -138,7 +138,7 @@ START_TEST(lookup__gives_all_of_the_record_from_the_cache)
 }
 END_TEST
 
-START_TEST(lookup__one_question_for_many_lookups)
+START_TEST(lookup__one_query_for_many_lookups)
 {
 	for (int i = 0; i < 10; i++)
 		ck_assert_int_eq(lookup(world, ID), -EINPROGRESS);
@@ -204,7 +204,7 @@ START_TEST(lookup__remembers_somebody_for_a_minute)
 }
 END_TEST
 
-START_TEST(lookup__own_id_needs_no_question)
+START_TEST(lookup__own_id_needs_no_query)
 {
 	const struct ripc__answer *found;
 
@@ -250,7 +250,7 @@ START_TEST(lookup__may_be_called_from_resolved)
 }
 END_TEST
 
-/* ---- limits ----------------------------------------------------------------------------- */
+/* ---- limits ------------------------------------------------------------------------------ */
 
 START_TEST(lookup__at_most_4096_at_once)
 {
@@ -308,7 +308,7 @@ START_TEST(step__a_flood_at_one_source_does_not_keep_the_other_waiting)
 }
 END_TEST
 
-/* ---- answers that must not count -------------------------------------------------------- */
+/* ---- answers that must not count --------------------------------------------------------- */
 
 START_TEST(answer__with_another_nonce_is_dropped)
 {
@@ -403,7 +403,7 @@ START_TEST(answer__too_late_is_dropped)
 }
 END_TEST
 
-/* ---- two answers ------------------------------------------------------------------------ */
+/* ---- two answers ------------------------------------------------------------------------- */
 
 START_TEST(rivals__younger_second_replaces_and_is_told)
 {
@@ -488,7 +488,7 @@ START_TEST(rivals__a_flood_of_answers_causes_few_notices)
 }
 END_TEST
 
-/* ---- suspicion -------------------------------------------------------------------------- */
+/* ---- suspicion --------------------------------------------------------------------------- */
 
 START_TEST(suspect__asks_again_and_takes_the_next_at_once)
 {
@@ -563,7 +563,7 @@ START_TEST(suspect__while_asking_refuses_that_one)
 }
 END_TEST
 
-/* ---- notices that were overheard -------------------------------------------------------- */
+/* ---- notices that were overheard --------------------------------------------------------- */
 
 static void notice_from(uint8_t host, int type, uint64_t id, uint64_t incarnation)
 {
@@ -683,7 +683,7 @@ START_TEST(notice__ends_the_memory_of_nobody)
 }
 END_TEST
 
-START_TEST(notice__hurries_a_question_that_waits)
+START_TEST(notice__hurries_a_query_that_waits)
 {
 	ck_assert_int_eq(lookup(world, ID), -EINPROGRESS);
 	pass(world, 400 * MS); /* asked last at 320 ms, next at 640 */
@@ -787,10 +787,10 @@ int main(void)
 		lookup__goes_on_at_once_when_nobody_is_here, lookup__waits_200_ms_for_somebody_here,
 		lookup__answer_from_here_asks_no_further,
 		lookup__gives_all_of_the_record_from_the_cache,
-		lookup__one_question_for_many_lookups,
+		lookup__one_query_for_many_lookups,
 		lookup__asks_in_growing_gaps_then_says_nobody,
 		lookup__late_step_still_asks_three_times, lookup__remembers_nobody_for_a_second,
-		lookup__remembers_somebody_for_a_minute, lookup__own_id_needs_no_question,
+		lookup__remembers_somebody_for_a_minute, lookup__own_id_needs_no_query,
 		lookup__id_0_is_nobody, lookup__may_be_called_from_resolved,
 		lookup__at_most_4096_at_once, lookup__forgets_the_oldest_beyond_65536,
 		step__takes_64_datagrams_at_most,
@@ -815,7 +815,7 @@ int main(void)
 		notice__over_the_other_family_alone_makes_the_next_lookup_ask,
 		notice__of_another_address_makes_the_next_lookup_ask,
 		notice__of_withdrawal_makes_the_next_lookup_ask,
-		notice__ends_the_memory_of_nobody, notice__hurries_a_question_that_waits,
+		notice__ends_the_memory_of_nobody, notice__hurries_a_query_that_waits,
 		notice__in_the_last_moment_leaves_time_for_the_answer,
 		notice__flood_makes_us_ask_ten_times_a_second,
 		notice__of_two_moves_in_a_row,

@@ -19,17 +19,17 @@ static void teardown(void)
 	world_close(world);
 }
 
-static struct wire_resolve question_about(uint64_t id)
+static struct wire_resolve query_about(uint64_t id)
 {
-	return (struct wire_resolve){.type = WIRE_QUESTION, .nonce = NONCE, .asker = ASKER,
+	return (struct wire_resolve){.type = WIRE_QUERY, .nonce = NONCE, .asker = ASKER,
 		.record.id = id};
 }
 
 static void ask_from(uint8_t host, int source, uint64_t id, bool group)
 {
-	const struct wire_resolve question = question_about(id);
+	const struct wire_resolve query = query_about(id);
 
-	arrive(world, source, host, &question)->event.group = group;
+	arrive(world, source, host, &query)->event.group = group;
 	step(world);
 }
 
@@ -39,9 +39,9 @@ static void ask(int source, uint64_t id, bool group)
 	ask_from(9, source, id, group);
 }
 
-/* ---- for ourselves ---------------------------------------------------------------------- */
+/* ---- for ourselves ----------------------------------------------------------------------- */
 
-START_TEST(question__is_answered_to_whom_it_came_from)
+START_TEST(query__is_answered_to_whom_it_came_from)
 {
 	const struct sent *sent;
 
@@ -63,14 +63,14 @@ START_TEST(question__is_answered_to_whom_it_came_from)
 }
 END_TEST
 
-START_TEST(question__of_our_own_is_ignored)
+START_TEST(query__of_our_own_is_ignored)
 {
-	struct wire_resolve question = question_about(ID);
+	struct wire_resolve query = query_about(ID);
 
 	own_publish(world, ID, 5, 100);
-	question.asker = SELF;
-	arrive(world, NET, 9, &question)->event.group = true;
-	arrive(world, HOME, 9, &question);
+	query.asker = SELF;
+	arrive(world, NET, 9, &query)->event.group = true;
+	arrive(world, HOME, 9, &query);
 	step(world);
 	ck_assert_uint_eq(sent_count(world, NET), 0);
 	ck_assert_uint_eq(sent_count(world, HOME), 0);
@@ -78,7 +78,7 @@ START_TEST(question__of_our_own_is_ignored)
 }
 END_TEST
 
-START_TEST(question__about_what_is_not_here_is_not_answered)
+START_TEST(query__about_what_is_not_here_is_not_answered)
 {
 	own_add(world, ID, 5, 100);
 	ask(NET, ID, true); /* not published yet */
@@ -95,27 +95,27 @@ START_TEST(question__about_what_is_not_here_is_not_answered)
 }
 END_TEST
 
-START_TEST(question__without_nonce_or_asker_is_dropped)
+START_TEST(query__without_nonce_or_asker_is_dropped)
 {
-	struct wire_resolve question = question_about(ID);
+	struct wire_resolve query = query_about(ID);
 
 	own_publish(world, ID, 5, 100);
-	question.nonce = 0;
-	arrive(world, NET, 9, &question);
-	question = question_about(ID);
-	question.asker = 0;
-	arrive(world, NET, 9, &question);
+	query.nonce = 0;
+	arrive(world, NET, 9, &query);
+	query = query_about(ID);
+	query.asker = 0;
+	arrive(world, NET, 9, &query);
 	step(world);
 	ck_assert_uint_eq(sent_count(world, NET), 0);
 	ck_assert_uint_eq(stats(world).dropped, 2);
 }
 END_TEST
 
-START_TEST(question__shorter_than_an_answer_is_dropped)
+START_TEST(query__shorter_than_an_answer_is_dropped)
 {
-	const struct wire_resolve question = question_about(ID);
+	const struct wire_resolve query = query_about(ID);
 	uint8_t data[WIRE_RECORD_MAX];
-	size_t len = wire_resolve_encode(data, &question);
+	size_t len = wire_resolve_encode(data, &query);
 
 	own_publish(world, ID, 5, 100);
 	arrive_bytes(world, NET, 9, data, len - 1);
@@ -125,7 +125,7 @@ START_TEST(question__shorter_than_an_answer_is_dropped)
 }
 END_TEST
 
-START_TEST(question__flood_is_answered_20000_times_a_second)
+START_TEST(query__flood_is_answered_20000_times_a_second)
 {
 	uint32_t answered;
 
@@ -146,7 +146,7 @@ START_TEST(question__flood_is_answered_20000_times_a_second)
 }
 END_TEST
 
-START_TEST(question__one_host_gets_half_of_the_answers)
+START_TEST(query__one_host_gets_half_of_the_answers)
 {
 	uint32_t answered;
 
@@ -165,7 +165,7 @@ START_TEST(question__one_host_gets_half_of_the_answers)
 END_TEST
 
 /* The processes of our own user on this host could do with us what they like anyway. */
-START_TEST(question__those_of_this_host_are_all_answered)
+START_TEST(query__those_of_this_host_are_all_answered)
 {
 	own_publish(world, ID, 5, 100);
 	for (int i = 0; i < 40000; i++)
@@ -176,7 +176,7 @@ START_TEST(question__those_of_this_host_are_all_answered)
 END_TEST
 
 /* Its number was drawn at random: who has not been told it does not get it. */
-START_TEST(question__private_ids_are_not_listed_to_other_hosts)
+START_TEST(query__private_ids_are_not_listed_to_other_hosts)
 {
 	own_add(world, ID, 5, 100);
 	publish(world, ID, true);
@@ -194,7 +194,7 @@ START_TEST(question__private_ids_are_not_listed_to_other_hosts)
 }
 END_TEST
 
-START_TEST(question__what_is_there_gets_no_more_bytes_than_it_had)
+START_TEST(query__what_is_there_gets_no_more_bytes_than_it_had)
 {
 	bool told[100] = {false};
 	uint32_t n_told = 0;
@@ -223,7 +223,7 @@ START_TEST(question__what_is_there_gets_no_more_bytes_than_it_had)
 }
 END_TEST
 
-START_TEST(question__what_is_there_on_this_host_tells_64)
+START_TEST(query__what_is_there_on_this_host_tells_64)
 {
 	for (uint64_t id = 1; id <= 100; id++) {
 		own_add(world, id, 1000 + id, 100);
@@ -234,7 +234,7 @@ START_TEST(question__what_is_there_on_this_host_tells_64)
 }
 END_TEST
 
-START_TEST(question__what_is_there_when_nothing_is)
+START_TEST(query__what_is_there_when_nothing_is)
 {
 	ask(NET, 0, true);
 	ask(HOME, 0, false);
@@ -243,9 +243,9 @@ START_TEST(question__what_is_there_when_nothing_is)
 }
 END_TEST
 
-/* ---- for our host ----------------------------------------------------------------------- */
+/* ---- for our host ------------------------------------------------------------------------ */
 
-START_TEST(relay__unicast_question_goes_round_the_host_and_back)
+START_TEST(relay__unicast_query_goes_round_the_host_and_back)
 {
 	const struct sent *sent;
 	uint64_t nonce;
@@ -276,31 +276,31 @@ END_TEST
 
 START_TEST(relay__holder_proves_the_first_askers_address)
 {
-	struct wire_resolve question = question_about(ID);
+	struct wire_resolve query = query_about(ID);
 
 	own_publish(world, ID, 5, 100);
-	question.hops = 1;
-	question.host[15] = 77;
-	arrive(world, HOME, 4, &question);
+	query.hops = 1;
+	query.host[15] = 77;
+	arrive(world, HOME, 4, &query);
 	step(world);
 	ck_assert_uint_eq(sent_count(world, HOME), 1);
 	ck_assert_uint_eq(world->proof_host[15], 77);
 	/* Only who is on this host is believed about another's address. */
-	arrive(world, NET, 9, &question);
+	arrive(world, NET, 9, &query);
 	step(world);
 	ck_assert_uint_eq(world->proof_host[15], 9);
 }
 END_TEST
 
-START_TEST(relay__not_for_multicast_nor_relayed_nor_this_hosts_questions)
+START_TEST(relay__not_for_multicast_nor_relayed_nor_this_hosts_queries)
 {
-	struct wire_resolve question = question_about(ID);
+	struct wire_resolve query = query_about(ID);
 
 	world->fakes[HOME].ask_result = 1;
 	ask(NET, ID, true);
 	ask(HOME, ID, false);
-	question.hops = 1;
-	arrive(world, NET, 9, &question);
+	query.hops = 1;
+	arrive(world, NET, 9, &query);
 	step(world);
 	ck_assert_uint_eq(sent_count(world, HOME), 0);
 	ck_assert_uint_eq(sent_count(world, NET), 0);
@@ -380,16 +380,16 @@ START_TEST(relay__what_another_user_holds_is_not_denied)
 }
 END_TEST
 
-START_TEST(relay__our_own_question_by_unicast_is_answered)
+START_TEST(relay__our_own_query_by_unicast_is_answered)
 {
-	struct wire_resolve question = question_about(ID);
+	struct wire_resolve query = query_about(ID);
 
-	question.asker = SELF;
-	arrive(world, NET, 9, &question);
+	query.asker = SELF;
+	arrive(world, NET, 9, &query);
 	step(world);
 	ck_assert_int_eq(sent_next(world, NET)->packet.type, WIRE_NOBODY);
-	question.record.id = 0;
-	arrive(world, NET, 9, &question);
+	query.record.id = 0;
+	arrive(world, NET, 9, &query);
 	step(world);
 	ck_assert_uint_eq(sent_count(world, NET), 0);
 }
@@ -470,7 +470,7 @@ START_TEST(relay__notice_that_came_to_us_alone_is_passed_on)
 }
 END_TEST
 
-/* ---- looking for everybody -------------------------------------------------------------- */
+/* ---- looking for everybody --------------------------------------------------------------- */
 
 static int list(struct world *of)
 {
@@ -572,14 +572,14 @@ START_TEST(list__one_at_a_time_and_again_after_the_end)
 }
 END_TEST
 
-/* ---- everything at once ----------------------------------------------------------------- */
+/* ---- everything at once ------------------------------------------------------------------ */
 
 static struct wire_resolve random_packet(uint64_t *state)
 {
 	struct wire_resolve packet = record_of(suite_random(state) % 6, suite_random(state) % 9,
 		suite_random(state) % 3);
 
-	packet.type = (uint8_t)(WIRE_QUESTION + suite_random(state) % 3);
+	packet.type = (uint8_t)(WIRE_QUERY + suite_random(state) % 3);
 	packet.hops = suite_random(state) % 2;
 	packet.asker = suite_random(state) % 4 ? suite_random(state) % 3 : SELF;
 	packet.host[15] = suite_random(state) % 8 == 0;
@@ -649,25 +649,25 @@ END_TEST
 int main(void)
 {
 	const TTest *const tests[] = {
-		question__is_answered_to_whom_it_came_from, question__of_our_own_is_ignored,
-		question__about_what_is_not_here_is_not_answered,
-		question__without_nonce_or_asker_is_dropped,
-		question__shorter_than_an_answer_is_dropped,
-		question__flood_is_answered_20000_times_a_second,
-		question__those_of_this_host_are_all_answered,
-		question__one_host_gets_half_of_the_answers,
-		question__private_ids_are_not_listed_to_other_hosts,
-		question__what_is_there_gets_no_more_bytes_than_it_had,
-		question__what_is_there_on_this_host_tells_64,
-		question__what_is_there_when_nothing_is,
-		relay__unicast_question_goes_round_the_host_and_back,
+		query__is_answered_to_whom_it_came_from, query__of_our_own_is_ignored,
+		query__about_what_is_not_here_is_not_answered,
+		query__without_nonce_or_asker_is_dropped,
+		query__shorter_than_an_answer_is_dropped,
+		query__flood_is_answered_20000_times_a_second,
+		query__those_of_this_host_are_all_answered,
+		query__one_host_gets_half_of_the_answers,
+		query__private_ids_are_not_listed_to_other_hosts,
+		query__what_is_there_gets_no_more_bytes_than_it_had,
+		query__what_is_there_on_this_host_tells_64,
+		query__what_is_there_when_nothing_is,
+		relay__unicast_query_goes_round_the_host_and_back,
 		relay__holder_proves_the_first_askers_address,
-		relay__not_for_multicast_nor_relayed_nor_this_hosts_questions,
+		relay__not_for_multicast_nor_relayed_nor_this_hosts_queries,
 		relay__answer_counts_only_from_this_host,
 		relay__waits_100_ms_then_says_that_the_holder_is_silent,
 		relay__nobody_on_this_host_is_said_at_once,
 		relay__what_another_user_holds_is_not_denied,
-		relay__our_own_question_by_unicast_is_answered,
+		relay__our_own_query_by_unicast_is_answered,
 		relay__at_most_1024_at_once, relay__of_what_is_there_takes_turns_and_is_bounded,
 		relay__notice_that_came_to_us_alone_is_passed_on,
 		list__reports_own_once_and_asks_three_times,

@@ -45,7 +45,7 @@ static void teardown(void)
 	world_close(world);
 }
 
-/* ---- each allocation fails once ----------------------------------------------------------- */
+/* ---- each allocation fails once ---------------------------------------------------------- */
 
 struct tally {
 	uint32_t lookups, resolved, publications, published;
@@ -99,14 +99,14 @@ static void publish_many(struct tally *tally)
 	pass(world, 100 * MS);
 }
 
-/* Questions that came to us alone, about one of this host's IDs and about all of them. */
+/* Queries that came to us alone, about one of this host's IDs and about all of them. */
 static void ask_for_the_host(void)
 {
 	for (uint64_t id = 0; id < IDS; id++) {
-		const struct wire_resolve question = {.type = WIRE_QUESTION, .nonce = 77,
+		const struct wire_resolve query = {.type = WIRE_QUERY, .nonce = 77,
 			.asker = 88, .record.id = id ? 0x9900 + id : 0};
 
-		arrive(world, NET, 9, &question);
+		arrive(world, NET, 9, &query);
 		step(world);
 	}
 	pass(world, 200 * MS);
@@ -182,9 +182,9 @@ START_TEST(memory__each_allocation_fails_once)
 }
 END_TEST
 
-/* ---- odd numbers -------------------------------------------------------------------------- */
+/* ---- odd numbers ------------------------------------------------------------------------- */
 
-/* 0 stands for no question. */
+/* 0 stands for no query. */
 START_TEST(nonce__is_never_zero)
 {
 	world->drawn = UINT64_MAX;
@@ -277,7 +277,7 @@ START_TEST(publish__private_name_that_is_held_is_refused_at_once)
 }
 END_TEST
 
-/* ---- odd sources -------------------------------------------------------------------------- */
+/* ---- odd sources ------------------------------------------------------------------------- */
 
 static struct world *open_odd(const struct ripc__source *const *sources)
 {
@@ -309,7 +309,7 @@ START_TEST(sources__without_what_may_be_missing)
 {
 	struct ripc__source bare = home_source, stateless = net_source;
 	const struct ripc__source *const sources[] = {&bare, &stateless, NULL};
-	const struct wire_resolve question = {.type = WIRE_QUESTION, .nonce = 77, .asker = 88};
+	const struct wire_resolve query = {.type = WIRE_QUERY, .nonce = 77, .asker = 88};
 	struct world *odd;
 	int fds[2];
 
@@ -320,7 +320,7 @@ START_TEST(sources__without_what_may_be_missing)
 	ck_assert_int_eq(ripc__resolver_list(odd->resolver, odd->now_us, listed, odd), 0);
 	pass(odd, 1000 * MS);
 	ck_assert_uint_eq(sent_count(odd, HOME), 0);
-	arrive(odd, NET, 9, &question);
+	arrive(odd, NET, 9, &query);
 	step(odd);
 	ck_assert_uint_eq(sent_count(odd, HOME), 0);
 	world_close(odd);
@@ -330,7 +330,7 @@ END_TEST
 START_TEST(sources__only_of_the_network)
 {
 	static const struct ripc__source *const net_only[] = {&net_source, NULL};
-	const struct wire_resolve question = {.type = WIRE_QUESTION, .nonce = 77, .asker = 88,
+	const struct wire_resolve query = {.type = WIRE_QUERY, .nonce = 77, .asker = 88,
 		.record.id = ID};
 	struct world *odd = open_odd(net_only);
 
@@ -338,7 +338,7 @@ START_TEST(sources__only_of_the_network)
 	step(odd);
 	answer(odd, NET, 1, asked_nonce(odd, NET, 0), record_of(ID, 5, 100));
 	ck_assert_int_eq(noted_next(odd)->what, 'l');
-	arrive(odd, NET, 9, &question);
+	arrive(odd, NET, 9, &query);
 	step(odd);
 	ck_assert_uint_eq(noted_count(odd), 0);
 	world_close(odd);
@@ -359,7 +359,7 @@ START_TEST(sources__left_out_in_silence_where_nobody_listens)
 }
 END_TEST
 
-/* ---- looking for very many ---------------------------------------------------------------- */
+/* ---- looking for very many --------------------------------------------------------------- */
 
 static uint32_t n_found;
 

@@ -29,7 +29,7 @@ static int lookup_at(uint64_t id, const uint8_t host[16])
 	return ripc__resolver_lookup_at(world->resolver, id, host, world->now_us, &found);
 }
 
-/* How many questions to everybody, and to one host, there were since the last time. */
+/* How many queries to everybody, and to one host, there were since the last time. */
 static uint32_t asked_of(int kind)
 {
 	uint32_t n = 0, taken = world->fakes[NET].taken;
@@ -81,7 +81,7 @@ START_TEST(lookup_at__this_host_is_asked_by_its_own_source)
 END_TEST
 
 /* Claims from any address have a limit: a burst, and 31,250 bytes a second; one host an eighth. */
-START_TEST(lookup_at__claims_cause_few_questions)
+START_TEST(lookup_at__claims_cause_few_queries)
 {
 	uint8_t host[16] = {[10] = 0xff, 0xff, 10, 0, 0, 0};
 	uint64_t bytes = 0;
@@ -322,7 +322,7 @@ int main(void)
 		lookup_at__asks_that_host_first,
 		lookup_at__asks_everybody_after_20_ms_of_silence,
 		lookup_at__this_host_is_asked_by_its_own_source,
-		lookup_at__claims_cause_few_questions,
+		lookup_at__claims_cause_few_queries,
 		lookup_at__is_anybodys_when_we_ask_ourselves,
 		lookup_at__what_is_known_is_not_asked_for,
 		lookup__nobody_at_once_where_only_this_host_is_asked,

@@ -28,7 +28,7 @@ static void expect_published(int status)
 	ck_assert_uint_eq(noted_count(world), 0);
 }
 
-/* ---- registering ------------------------------------------------------------------------ */
+/* ---- registering ------------------------------------------------------------------------- */
 
 START_TEST(publish__asks_three_times_then_takes_the_name)
 {
@@ -215,9 +215,9 @@ START_TEST(publish__many_at_once)
 }
 END_TEST
 
-/* ---- long paths ------------------------------------------------------------------------- */
+/* ---- long paths -------------------------------------------------------------------------- */
 
-/* Answers the last question, as a holder does that is so far away. */
+/* Answers the last query, as a holder does that is so far away. */
 static void answer_after(uint64_t us, const struct wire_resolve *record)
 {
 	uint64_t nonce = asked_nonce(world, NET, ID);
@@ -344,7 +344,7 @@ START_TEST(late__short_paths_are_not_waited_for)
 }
 END_TEST
 
-/* ---- withdrawing ------------------------------------------------------------------------ */
+/* ---- withdrawing ------------------------------------------------------------------------- */
 
 START_TEST(withdraw__tells_everybody)
 {
@@ -387,7 +387,7 @@ START_TEST(withdraw__while_asking_ends_it_in_silence)
 }
 END_TEST
 
-/* ---- rivals ----------------------------------------------------------------------------- */
+/* ---- rivals ------------------------------------------------------------------------------ */
 
 static void rival_heard(uint64_t incarnation, uint64_t stamp)
 {

@@ -32,11 +32,11 @@ static const uint8_t two_named[] = {
 };
 
 static const struct golden golden[] = {
-	{ "question", GOLDEN_QUESTION, WIRE_RECORD_MAX,
-	  { .type = WIRE_QUESTION, .nonce = 0x1111222233334444, .asker = 0x5555666677778888,
+	{ "query", GOLDEN_QUERY, WIRE_RECORD_MAX,
+	  { .type = WIRE_QUERY, .nonce = 0x1111222233334444, .asker = 0x5555666677778888,
 	    .record = {.id = 0x1234} } },
-	{ "question, relayed, about everybody", GOLDEN_QUESTION_RELAYED, WIRE_RECORD_MAX,
-	  { .type = WIRE_QUESTION, .hops = 1, .nonce = 0x1111222233334444,
+	{ "query, relayed, about everybody", GOLDEN_QUERY_RELAYED, WIRE_RECORD_MAX,
+	  { .type = WIRE_QUERY, .hops = 1, .nonce = 0x1111222233334444,
 	    .asker = 0x5555666677778888, .host = RELAYED_FOR } },
 	{ "record", GOLDEN_RECORD, 121,
 	  { .type = WIRE_RECORD, .nonce = 0x1111222233334444, .proof = 0x0123456789abcdef,
@@ -203,7 +203,7 @@ static const struct lie lies[] = {
 	{ 0, "reserved byte", 3, 1, -EBADMSG },
 	{ 0, "two hops", 2, 2, -EBADMSG },
 	{ 2, "a record with a hop", 2, 1, -EBADMSG },
-	{ 0, "a question with a proof", 24, 1, -EBADMSG },
+	{ 0, "a query with a proof", 24, 1, -EBADMSG },
 	{ 0, "a host, but not relayed", 32, 1, -EBADMSG },
 	{ 4, "withdrawn, with a proof", 31, 1, -EBADMSG },
 	{ 4, "withdrawn, with a host", 47, 1, -EBADMSG },
