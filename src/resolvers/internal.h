@@ -41,8 +41,8 @@ struct liveness {
  * Opens the proofs. Without the means nothing is proven; that is no error. epoll_fd: wakes for
  * it.
  */
-void ripc__liveness_open(
-	struct liveness *liveness, const struct ripc__host *host, uid_t uid, int epoll_fd);
+void ripc__liveness_open(struct liveness *liveness, const struct ripc__host *host, uid_t uid,
+		int epoll_fd);
 void ripc__liveness_close(struct liveness *liveness);
 
 /* Slots of a source that begins with its struct liveness. */

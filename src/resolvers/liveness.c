@@ -97,8 +97,8 @@ static void lock_drop(struct liveness *liveness, int fd)
 
 /* ---- sockets ----------------------------------------------------------------------------- */
 
-static socklen_t name_make(
-	const struct liveness *liveness, uint64_t context, struct sockaddr_un *name)
+static socklen_t name_make(const struct liveness *liveness, uint64_t context,
+		struct sockaddr_un *name)
 {
 	int len;
 
@@ -404,8 +404,8 @@ static int link_connect(struct liveness *liveness, struct liveness_link *link)
 }
 
 /* A context that has connected to us has sent its incarnation. */
-static void name_link(
-	struct liveness *liveness, struct liveness_link *link, uint64_t context, int lock_fd)
+static void name_link(struct liveness *liveness, struct liveness_link *link, uint64_t context,
+		int lock_fd)
 {
 	struct liveness_link *other = ripc__map_get(&liveness->links, context);
 
@@ -514,8 +514,8 @@ static int listener_open(struct liveness *liveness)
 	return 0;
 }
 
-void ripc__liveness_open(
-	struct liveness *liveness, const struct ripc__host *host, uid_t uid, int epoll_fd)
+void ripc__liveness_open(struct liveness *liveness, const struct ripc__host *host, uid_t uid,
+		int epoll_fd)
 {
 	*liveness = (struct liveness){.host = *host, .uid = uid, .is_user = ripc__uid_is_user(uid),
 		.epoll_fd = epoll_fd, .listener = -1, .lock_fd = -1};

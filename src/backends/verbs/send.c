@@ -389,8 +389,8 @@ static int check_partner(struct verbs_port *port, const struct verbs_route *part
 	return ip_of(gid) == own || (ip_of(gid) ^ own) & port->multicast.mask ? -EHOSTUNREACH : 0;
 }
 
-int ripc__verbs_multicast_open(
-	void *state, void *route_state, const void *partner_state, uint64_t number)
+int ripc__verbs_multicast_open(void *state, void *route_state, const void *partner_state,
+		uint64_t number)
 {
 	struct verbs_port *port = state;
 	const struct verbs_route *partner = partner_state;

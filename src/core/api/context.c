@@ -659,8 +659,8 @@ static int context_start(struct ripc_context *ctx)
 	if (error)
 		goto err_close_pool;
 	ripc__shares_set(ctx);
-	error = ripc__options_read(
-		&ctx->peers.host, ripc__group_options, &ctx->groups.multicast_least);
+	error = ripc__options_read(&ctx->peers.host, ripc__group_options,
+			&ctx->groups.multicast_least);
 	error = error ? error : resolver_open(ctx);
 	if (error)
 		goto err_close_devices;

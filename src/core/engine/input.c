@@ -646,10 +646,10 @@ static RIPC__RARE bool late_echo(struct ripc_context *ctx, struct device *device
 {
 	struct wire_packet reply = {.value = packet->value};
 
-	if (packet->h.type != WIRE_ECHO || packet->stamp != 0 ||
-		(!partner->resolved &&
+	if (packet->h.type != WIRE_ECHO || packet->stamp != 0 || (!partner->resolved &&
 			!ripc__peer_is_at(ctx, partner->peer, device, event->from)) ||
-		ripc__token_limit_is_reached(ctx, device, event->from) || !verified(ctx, packet))
+			ripc__token_limit_is_reached(ctx, device, event->from) ||
+			!verified(ctx, packet))
 		return false;
 	ripc__partner_header_bare(partner, &reply, WIRE_ECHO_REPLY);
 	ripc__stranger_send(ctx, device, event->from, &reply, event->len);
@@ -710,7 +710,7 @@ void ripc__input(struct ripc_context *ctx, struct device *device, const struct r
 		return;
 	from_route = ripc__peer_is_at(ctx, partner->peer, device, event->from);
 	if (partner->dead ||
-		(!from_route && ripc__token_limit_is_reached(ctx, device, event->from))) {
+			(!from_route && ripc__token_limit_is_reached(ctx, device, event->from))) {
 		ctx->stats.drop_token++;
 		return;
 	}

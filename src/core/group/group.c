@@ -4,8 +4,8 @@
  *
  * A message to a group is a separate message to each member: to one incarnation, by its own route,
  * with that partner's token and number. Therefore each rule for a partner holds for each member,
- * and the group adds none. Only shorts to many members on one segment are multicast (mcast_out.c). The
- * resolver finds the members (resolve/gather.c).
+ * and the group adds none. Only shorts to many members on one segment are multicast
+ * (mcast_out.c). The resolver finds the members (resolve/gather.c).
  *
  * A short that is sent while the resolver still searches is sent to the known members at once. A
  * copy is kept for members that are found until the search is complete.

@@ -56,8 +56,8 @@ static uint64_t key_of(const struct ripc_context *ctx, uint64_t incarnation, uin
 	return ripc__siphash(ctx->self.secret, pair, sizeof(pair));
 }
 
-static struct mcast_in *first_of(
-	const struct ripc_context *ctx, uint64_t incarnation, uint64_t group)
+static struct mcast_in *first_of(const struct ripc_context *ctx, uint64_t incarnation,
+		uint64_t group)
 {
 	return ripc__map_get(&ctx->groups.mcast_in_by_sender, key_of(ctx, incarnation, group));
 }

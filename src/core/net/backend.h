@@ -343,9 +343,10 @@ struct ripc__backend {
 		 */
 		int (*open)(void *port, void *route, const void *partner, uint64_t number);
 		/*
-		 * From now on poll hands over datagrams to the number (RIPC_EV_MULTICAST) on the segment
-		 * or subnet of this partner, whose route is given, and perhaps other datagrams. A
-		 * second call for the same partner does nothing. An error: there is no multicast.
+		 * From now on poll hands over datagrams to the number (RIPC_EV_MULTICAST) on the
+		 * segment or subnet of this partner, whose route is given, and perhaps other
+		 * datagrams. A second call for the same partner does nothing. An error: there is
+		 * no multicast.
 		 */
 		int (*hear)(void *port, const void *partner, uint64_t number);
 		/* The number is not heard any more, on any segment or subnet. */

@@ -181,8 +181,8 @@ void ripc__acl_init(struct store *store);
 
 /* registrations.c */
 /* Slots of struct ripc__source. */
-int ripc__registration_publish(
-	void *source, uint64_t id, uint64_t incarnation, enum ripc__naming naming);
+int ripc__registration_publish(void *source, uint64_t id, uint64_t incarnation,
+		enum ripc__naming naming);
 void ripc__registration_withdraw(void *source, uint64_t id);
 /* A session has begun: missing nodes are made. */
 void ripc__registrations_renew(struct store *store);

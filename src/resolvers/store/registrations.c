@@ -31,8 +31,8 @@ static void send_read(struct store *store, struct registration *registration);
 /* ---- reports to core --------------------------------------------------------------------- */
 
 /* The node that shows the claim; a public ID has a container above it. */
-static void registration_path(
-	const struct store *store, const struct registration *registration, char path[STORE_PATH])
+static void registration_path(const struct store *store, const struct registration *registration,
+		char path[STORE_PATH])
 {
 	ripc__path_make(store, path, ripc__shelf(registration->private_id), registration->id,
 		registration->private_id ? 0 : registration->incarnation);
@@ -117,8 +117,8 @@ static void retry(struct store *store, struct registration *registration, bool r
 	if (!store->zh)
 		registration->state = REGISTRATION_WANTED;
 	else if (++registration->tries > TRIES_MAX)
-		registration_tell(
-			store, registration, store->shelves_refused ? -EACCES : -EAGAIN, NULL);
+		registration_tell(store, registration, store->shelves_refused ? -EACCES : -EAGAIN,
+				NULL);
 	else if (reads)
 		send_read(store, registration);
 	else
@@ -446,8 +446,8 @@ static void set_done(int rc, const struct Stat *stat, const void *data)
 	rewritten(rc, data);
 }
 
-static int node_write(
-	struct store *store, const struct registration *registration, struct rewriting *rewriting)
+static int node_write(struct store *store, const struct registration *registration,
+		struct rewriting *rewriting)
 {
 	int len = ripc__value_make(store, registration->incarnation, rewriting->value);
 	char *value = (char *)rewriting->value;
@@ -509,8 +509,8 @@ static void registration_begin(struct store *store, struct registration *registr
 		registration_delayed(store, registration);
 }
 
-int ripc__registration_publish(
-	void *source, uint64_t id, uint64_t incarnation, enum ripc__naming naming)
+int ripc__registration_publish(void *source, uint64_t id, uint64_t incarnation,
+		enum ripc__naming naming)
 {
 	struct store *store = source;
 	struct registration *registration = ripc__map_get(&store->registrations, id);
