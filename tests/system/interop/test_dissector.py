@@ -100,7 +100,7 @@ def golden_packets(path, sealed_path):
 
 
 def calls():
-    """A query of two items that is announced with all its bytes, the error that answers it, and shorts to a group, one
+    """A request of two items that is announced with all its bytes, the error that answers it, and shorts to a group, one
     of them to many."""
     body = p.ANNOUNCE_PART.pack(5, 1, 2, 5, p.crc32c(b'abcde'), 0, 1, 0) + struct.pack('<QQ', 2, 3)
     yield 'ANNOUNCE', CONTEXT, p.write(p.ANNOUNCE, 1, 2, 3, 7, body, b'abcde', flags=p.LAST, lends=9, call=(1, 1))

@@ -27,7 +27,7 @@ def message(client):
 
 
 def killed():
-    """The next message ends by the hint and three queries, long before peer_timeout_ms."""
+    """The next message ends by the hint and the ECHOs after it, long before peer_timeout_ms."""
     with netlab.Lab() as lab:
         _, _, server, client = sender(lab)
         check(message(client)['outcome'] == 2, 'the first message was not delivered')

@@ -629,7 +629,7 @@ START_TEST(decode__altered_packets)
 }
 END_TEST
 
-/* ---- queries and answers of one item ----------------------------------------------------- */
+/* ---- requests and answers of one item ---------------------------------------------------- */
 
 #define GROUP (0xffull << 56)
 
