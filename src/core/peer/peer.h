@@ -182,8 +182,9 @@ void ripc__peer_rtt(struct peer *peer, uint64_t sample_us);
 void ripc__peer_has_read(struct peer *peer, uint64_t took_us);
 uint32_t ripc__peer_rto(const struct ripc_context *ctx, const struct peer *peer);
 /*
- * How long to wait for bytes that were requested: long enough for a long path if no round trip
- * is known.
+ * How long a receiver waits: for the first bytes, after the last ones, for a gap that it has
+ * requested, and for a repeated announcement. Long enough for a long path if no round trip is
+ * known.
  */
 uint32_t ripc__peer_patience(const struct ripc_context *ctx, const struct peer *peer);
 /* Bounds wait_us: several waits must fit into the time before a partner is given up. */
