@@ -127,7 +127,7 @@ static uint32_t udp_hints_tell(struct udp_port *port, struct ripc__event *events
 
 /* ---- receive ----------------------------------------------------------------------------- */
 
-#define MULTICAST_EVERY   8   /* of the polls, one requests several */
+#define SEVERAL_EVERY 8   /* of the polls, one requests several */
 /* How long to sleep while all buffers are held: another thread has to release one first. */
 #define NO_BUFFER_MS 1
 
@@ -288,12 +288,12 @@ static void receive_several(struct udp_port *port, bool many)
 /* Receives one or many, depending on the last time. */
 static void receive(struct udp_port *port)
 {
-	if (!port->multicast && ++port->polls % MULTICAST_EVERY) {
+	if (!port->several && ++port->polls % SEVERAL_EVERY) {
 		receive_one(port, MSG_DONTWAIT);
 		return;
 	}
 	receive_several(port, false);
-	port->multicast = port->n_arrivals > 1 && port->arrivals[0].left == 1;
+	port->several = port->n_arrivals > 1 && port->arrivals[0].left == 1;
 }
 
 static void hand_over(struct udp_arrival *arrival, struct ripc__event *event)

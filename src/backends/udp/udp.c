@@ -292,10 +292,10 @@ static void stats(void *state, struct ripc__net_stats *stats)
 	struct udp_port *port = state;
 
 	stats->overflows = port->kernel_dropped - port->kernel_told + port->dropped +
-		port->multicast_dropped - port->many_told;
+		port->multicast_dropped - port->multicast_told;
 	stats->fallbacks = port->fallbacks;
 	port->kernel_told = port->kernel_dropped;
-	port->many_told = port->multicast_dropped;
+	port->multicast_told = port->multicast_dropped;
 	port->dropped = port->fallbacks = 0;
 }
 

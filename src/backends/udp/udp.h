@@ -48,7 +48,7 @@ struct udp_arrival {
 	uint32_t at, len; /* bytes returned, bytes in all */
 	uint32_t segment; /* length of each datagram but the last, bytes */
 	uint32_t left;    /* datagrams not yet returned */
-	bool multicast;        /* sent by multicast */
+	bool multicast;   /* sent by multicast */
 	struct ripc__addr from;
 };
 
@@ -90,9 +90,9 @@ struct udp_port {
 	uint32_t fallbacks; /* since the last report */
 	uint32_t dropped;   /* by us, since the last report */
 	uint32_t kernel_dropped, kernel_told; /* the kernel's running count; what was reported */
-	uint32_t multicast_dropped, many_told;     /* the same of the second socket */
+	uint32_t multicast_dropped, multicast_told; /* the same of the second socket */
 	uint32_t polls;     /* of the socket */
-	bool multicast;          /* the last poll found several datagrams */
+	bool several;       /* the last poll found several datagrams */
 	uint32_t next, n_arrivals;
 	struct ripc__buffers *buffers;
 	struct udp_arrival arrivals[UDP_BATCH];
