@@ -436,7 +436,7 @@ int ripc__follow_open(struct ripc_context *ctx)
 
 /* ---- roam -------------------------------------------------------------------------------- */
 
-#define ECHO_LEN  (WIRE_HEADER + 16u)
+#define ECHO_LEN  (WIRE_HEADER + WIRE_ECHO_BODY)
 #define STAY_US   1000000u /* after a change: packets by a worse device are stragglers */
 
 /* A route that is being proven. */

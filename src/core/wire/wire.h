@@ -32,6 +32,7 @@
 #define WIRE_DATA_BODY 12
 #define WIRE_ANNOUNCE_BODY 40 /* before the lengths */
 #define WIRE_STREAM_BODY 24
+#define WIRE_ECHO_BODY 16 /* also of an ECHO_REPLY: no reply is longer than its ECHO */
 #define WIRE_OLDEST_MAX (UINT64_MAX - 64) /* 64 numbers must follow it */
 #define WIRE_REPLIES   (1ull << 63) /* replies, as long messages, are numbered from here on */
 /* The longest header with all extensions but the last three, before body and payload. */
