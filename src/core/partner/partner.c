@@ -950,10 +950,8 @@ int ripc__partner_reroute(struct partner *partner, struct device *device,
 /* Forgets partners that have been idle for so long that no packet of theirs can be under way. */
 void ripc__partners_sweep(struct ripc_context *ctx)
 {
-	struct partner *partner;
-
 	ctx->loop.next_sweep_us = ctx->now_us + PARTNER_IDLE_US / 16;
-	while ((partner = ripc__partner_at(ctx, ctx->partners.all.next))) {
+	list_for_each_entry_safe(partner, &ctx->partners.all, struct partner, node) {
 		if (ctx->now_us - partner->used_us < PARTNER_IDLE_US)
 			return;
 		if (!ripc__has_outgoing(partner) && list_empty(&partner->incoming) &&

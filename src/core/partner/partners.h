@@ -49,8 +49,7 @@ struct partners {
 	struct bucket strangers;   /* limits packets to strangers (packet.c) */
 	struct bucket words;       /* limits log lines about missing or wrong keys */
 	struct bucket rechecks;    /* limits queries that claims cause (claim.c) */
-	struct token_limit
-		token_limits[TOKEN_LIMITS]; /* by the address that wrong tokens come from */
+	struct token_limit token_limits[TOKEN_LIMITS]; /* by the address of wrong tokens */
 	struct death death;
 	struct hints hints;
 	struct {
