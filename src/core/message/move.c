@@ -154,6 +154,8 @@ static bool take_turn(struct mover *mover)
 	struct part *part = part_free(mover);
 	int error = -EHOSTUNREACH;
 
+	if (mover->next == mover->total) /* all bytes came along with the announcement */
+		return false;
 	if (mover->device == ripc__peer_device(mover->ctx, peer_of(mover)) &&
 			!peer_of(mover)->opening)
 		error = part && has_share(mover) ? part_begin(mover, part) : -EAGAIN;
