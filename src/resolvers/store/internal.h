@@ -83,7 +83,7 @@ struct registration {
 	uint64_t moves;          /* store->moves, when its node was written */
 	uint32_t tries;
 	uint8_t state;
-	bool private_id, told;   /* told: core knows that it is published */
+	bool private_id, told;   /* told: published, and core hears it */
 	bool alone;              /* a transaction of its own shows the fault */
 };
 

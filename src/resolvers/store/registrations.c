@@ -51,6 +51,12 @@ static void say_acl(struct store *store, const struct registration *registration
 		"that of the programs that registered before, or use another store.cluster", path);
 }
 
+/* Has core heard that it is published? The event may still wait in the queue. */
+static bool is_heard(const struct registration *registration)
+{
+	return registration->told && list_empty(&registration->news.node);
+}
+
 static void registration_tell(struct store *store, struct registration *registration, int status,
 		const struct value *holder)
 {
@@ -67,7 +73,7 @@ static void registration_tell(struct store *store, struct registration *registra
 	}
 	if (registration->told && !status)
 		return;
-	if (registration->told)
+	if (is_heard(registration))
 		event.kind = RIPC_SOURCE_LOST;
 	registration->told = !status;
 	ripc__news(store, &registration->news, &event);
@@ -517,7 +523,7 @@ int ripc__registration_publish(void *source, uint64_t id, uint64_t incarnation,
 	uint64_t rival = registration ? registration->news.event.incarnation : 0;
 
 	if (registration && registration->state != REGISTRATION_REFUSED)
-		return registration->told ? -EADDRINUSE : -EINPROGRESS;
+		return is_heard(registration) ? -EADDRINUSE : -EINPROGRESS;
 	if (!registration)
 		registration = registration_alloc(store, id);
 	if (!registration)

@@ -8,6 +8,7 @@ import atexit
 import os
 import signal
 import tempfile
+import threading
 import time
 
 import netlab
@@ -193,23 +194,51 @@ def killed_and_started_again():
         return f'after {ms} ms'
 
 
-def many_started_again():
-    """A transaction that claims many IDs is refused, as somebody had them: each is claimed."""
+def all_but_one_again(run):
+    """run(process) awaits what a crowd says that was started again; one of its IDs is taken."""
     with Shared(**{'store.session_ms': 20000}) as world, tempfile.NamedTemporaryFile() as holders:
-        def start():
-            process = world.a.start(netlab.program('store'), 'crowd', 2, 50, 7, holders.name,
-                                    **world.env)
-            return process, process.json()
-
         other = One(world, world.b)
         check(other.do('open', 20) == 0, 'not registered')
         for _ in range(3):
-            process, opened = start()
+            process = world.a.start(netlab.program('store'), 'crowd', 2, 50, 7, holders.name,
+                                    **world.env)
+            opened = run(process)
             check(opened['opened'] == 99, f'not all but the taken one: {opened}')
             check(all(other.do('ping', number, 20000) == 0 for number in (7, 19, 21, 106)),
                   'not found')
             process.end()  # and its children are killed
         return f'99 after {opened["ms"]} ms'
+
+
+def many_started_again():
+    """A transaction that claims many IDs is refused, as somebody had them: each is claimed."""
+    return all_but_one_again(netlab.Process.json)
+
+
+def many_started_again_slowly():
+    """The processes stand still now and then: answers of the store pile up, and timers are late."""
+    def run(process):
+        over = threading.Event()
+        thread = threading.Thread(target=stutter, args=(process.popen.pid, over))
+        thread.start()
+        try:
+            return process.json()
+        finally:
+            over.set()
+            thread.join()
+
+    return all_but_one_again(run)
+
+
+def stutter(parent, over):
+    """Stops and continues the children of a process, until it is over."""
+    while not over.wait(0.003):
+        with open(f'/proc/{parent}/task/{parent}/children', encoding='ascii') as file:
+            children = [int(child) for child in file.read().split()]
+        for number in (signal.SIGSTOP, signal.SIGCONT):
+            for child in children:
+                os.kill(child, number)
+            time.sleep(0.04 if number == signal.SIGSTOP else 0)
 
 
 def killed_and_started_elsewhere():
@@ -501,7 +530,8 @@ def member_whose_address_changes():
 if __name__ == '__main__':
     if zookeeper.missing():
         netlab.skip(zookeeper.missing())
-    netlab.main([finds, killed_and_started_again, many_started_again, killed_and_started_elsewhere,
+    netlab.main([finds, killed_and_started_again, many_started_again, many_started_again_slowly,
+                 killed_and_started_elsewhere,
                  stopped_beyond_the_session, parted_beyond_the_session, server_restarted,
                  unreachable_at_open, doctor_warns, leader_killed,
                  registered_at_once_on_three_nodes, refused_by_its_acl, moved_between_hosts,
