@@ -99,7 +99,7 @@ void ripc__verbs_addr_attr(const struct ripc__rdma_device *rdma, const struct ve
 {
 	*attr = (struct ibv_ah_attr){
 		.grh = {.sgid_index = rdma->gid_index,
-			.hop_limit = ripc__verbs_is_group(addr->gid) ? 1 : HOPS},
+			.hop_limit = ripc__verbs_is_multicast_gid(addr->gid) ? 1 : HOPS},
 		.is_global = 1,
 		.dlid = addr->lid,
 		.port_num = rdma->port,
@@ -118,7 +118,7 @@ void ripc__verbs_multicast_gid(uint64_t number, uint8_t gid[16])
 		gid[12 + i] = (uint8_t)(address >> (24 - 8 * i));
 }
 
-bool ripc__verbs_is_group(const uint8_t gid[16])
+bool ripc__verbs_is_multicast_gid(const uint8_t gid[16])
 {
 	return ripc__rdma_is_v4(gid) && memcmp(gid + 12, many, sizeof(many)) == 0;
 }

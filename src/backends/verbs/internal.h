@@ -77,7 +77,7 @@ bool ripc__verbs_is_recent(const struct verbs_addr *self, const struct verbs_sen
  * such a GID.
  */
 void ripc__verbs_multicast_gid(uint64_t number, uint8_t gid[16]);
-bool ripc__verbs_is_group(const uint8_t gid[16]);
+bool ripc__verbs_is_multicast_gid(const uint8_t gid[16]);
 /* Was a received datagram sent to such a GID? Its routing header. */
 bool ripc__verbs_is_to_multicast(const uint8_t *grh);
 void ripc__verbs_setup_encode(const struct verbs_setup *setup, uint8_t bytes[VERBS_SETUP_LEN]);

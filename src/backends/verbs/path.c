@@ -128,7 +128,7 @@ static void path_done(struct ripc__rdma_job *job)
 /* A multicast path has no neighbour: its hardware address follows from its GID. */
 static bool is_many(const struct verbs_path *path)
 {
-	return ripc__verbs_is_group(path->attr.grh.dgid.raw);
+	return ripc__verbs_is_multicast_gid(path->attr.grh.dgid.raw);
 }
 
 static void look_for(struct verbs_path *path)

@@ -118,8 +118,8 @@ START_TEST(many_gid__of_a_number)
 
 	ripc__verbs_multicast_gid(0xff00123489abc281, gid);
 	ck_assert_mem_eq(gid, expected, sizeof(gid));
-	ck_assert(ripc__verbs_is_group(gid));
-	ck_assert(!ripc__verbs_is_group(roce.gid));
+	ck_assert(ripc__verbs_is_multicast_gid(gid));
+	ck_assert(!ripc__verbs_is_multicast_gid(roce.gid));
 	ck_assert(ripc__verbs_is_to_multicast(grh));
 	grh[37] = 254;
 	ck_assert(!ripc__verbs_is_to_multicast(grh));
