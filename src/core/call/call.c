@@ -504,6 +504,13 @@ static int ask(struct call *call, bool sums)
 	return ask_at_length(call, sums);
 }
 
+/* The only incarnation that may take the request has ended: repeating it is of no use. */
+static bool taker_ended(const struct call *call)
+{
+	return call->to_incarnation &&
+		ripc__death_is_known(call->service, call->to_incarnation);
+}
+
 /*
  * This attempt was not delivered. Its error counts if no earlier attempt was delivered, either. A
  * timeout does not replace -ENOENT, which is more precise.
@@ -514,8 +521,10 @@ static void ask_failed(struct call *call, int error)
 		call->status = error;
 	else if (error == -EACCES)
 		call->status = error; /* the partner may have taken the same request as a short */
+	else if (taker_ended(call))
+		call->status = -ECONNRESET;
 	call->state = CALL_ENDING;
-	call->again = may_pass(error);
+	call->again = may_pass(error) && !taker_ended(call);
 	end_when_free(call);
 }
 

@@ -375,6 +375,31 @@ static void poll_until_asked(const struct side *server)
 	ripc_msg_free(msg);
 }
 
+/* The short has arrived, is repeated as a long message, and this one is not delivered. */
+START_TEST(call__this_incarnation_closes_when_asked_again)
+{
+	const struct iovec ask = item("?", 1);
+	struct ripc_request call;
+	struct ripc_msg *answer;
+	struct pair pair;
+
+	both_open_slowly(&pair, _i);
+	call = call_to(pair.b.id, &ask, 1, 1);
+	call.to_incarnation = ripc_service_incarnation(pair.b.svc);
+	ck_assert_int_eq(ripc_call_start(pair.a.svc, &call), 0);
+	poll_until_asked(&pair.b);
+	while (stats_of(pair.a.ctx).calls_repeated == 0)
+		usleep(1000);
+	side_close(&pair.b);
+	answer = take(pair.a.svc, RIPC_REPLY);
+	ck_assert_int_eq(answer->status, -ECONNRESET);
+	ck_assert_int_eq(answer->outcome, RIPC_UNKNOWN);
+	ck_assert_uint_eq(stats_of(pair.a.ctx).calls_repeated, 1);
+	ripc_msg_free(answer);
+	side_close(&pair.a);
+}
+END_TEST
+
 /* The question has arrived, which its asker learns only after it has called it off. */
 START_TEST(cancel__of_what_was_delivered)
 {
@@ -458,6 +483,7 @@ int main(int argc, char **argv)
 		{ call__successor_answers, true },
 		{ call__server_closes, false },
 		{ call__this_incarnation_closes, false },
+		{ call__this_incarnation_closes_when_asked_again, false },
 		{ cancel__of_what_was_delivered, false },
 		{ call__asked_again_in_vain, false },
 		{ service_close__while_it_asks, false },
