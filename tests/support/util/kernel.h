@@ -21,6 +21,9 @@
 #ifndef IP_MULTICAST_ALL
 #define IP_MULTICAST_ALL 49
 #endif
+#ifndef SO_PEERGROUPS
+#define SO_PEERGROUPS 59
+#endif
 #ifndef SO_RXQ_OVFL
 #define SO_RXQ_OVFL 40
 #endif
@@ -129,6 +132,53 @@ static inline const char *kernel_lacks_dontfork(void)
 	close(ends[1]);
 	munmap(page, len);
 	return status ? "a forked child has all of its parent's memory (MADV_DONTFORK)" : NULL;
+}
+
+static inline const char *kernel_lacks_wipeonfork(void)
+{
+	size_t len = (size_t)sysconf(_SC_PAGESIZE);
+	char *page = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	int status = 0;
+	pid_t child;
+
+	if (page == MAP_FAILED)
+		return NULL;
+	page[0] = 1;
+	madvise(page, len, MADV_WIPEONFORK);
+	child = fork();
+	if (child == 0)
+		_exit(page[0]);
+	waitpid(child, &status, 0);
+	munmap(page, len);
+	return status ? "a forked child has its parent's keys (MADV_WIPEONFORK)" : NULL;
+}
+
+static inline const char *kernel_lacks_peer_groups(void)
+{
+	gid_t groups[64];
+	socklen_t len = sizeof(groups);
+	int ends[2];
+	bool refused;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends))
+		return NULL;
+	refused = getsockopt(ends[0], SOL_SOCKET, SO_PEERGROUPS, groups, &len) != 0 &&
+		errno != ERANGE;
+	close(ends[0]);
+	close(ends[1]);
+	return refused ? "a socket names no groups of its peer (SO_PEERGROUPS)" : NULL;
+}
+
+static inline const char *kernel_lacks_joining(void)
+{
+	struct ip_mreqn group = {.imr_multiaddr.s_addr = htonl(0xefff5101),
+		.imr_address.s_addr = htonl(INADDR_LOOPBACK)};
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	bool refused = setsockopt(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &group, sizeof(group)) ||
+		setsockopt(fd, IPPROTO_IP, IP_MULTICAST_IF, &group, sizeof(group));
+
+	close(fd);
+	return refused ? "no socket can join a multicast group here" : NULL;
 }
 
 /* How often a test of this name runs: n times, or never where the kernel lacks what it needs. */

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "../../../support/util/kernel.h"
 #include "udp_pair.h"
 
 #define SAME(number) ((uint64_t)(number) << 16) /* has the address of that number */
@@ -163,19 +164,6 @@ START_TEST(many_poll__neither_socket_starves)
 }
 END_TEST
 
-/* Emulators of other processors may not know how. */
-static bool can_join(void)
-{
-	struct ip_mreqn group = {.imr_multiaddr.s_addr = htonl(0xefff5101),
-		.imr_address.s_addr = htonl(INADDR_LOOPBACK)};
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	bool can = setsockopt(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &group, sizeof(group)) == 0 &&
-		setsockopt(fd, IPPROTO_IP, IP_MULTICAST_IF, &group, sizeof(group)) == 0;
-
-	close(fd);
-	return can;
-}
-
 int main(void)
 {
 	const TTest *const tests[] = {
@@ -186,8 +174,8 @@ int main(void)
 		NULL,
 	};
 
-	if (!can_join()) {
-		printf("skipped: no socket can join a multicast group here\n");
+	if (kernel_lacks_joining()) {
+		printf("skipped: %s\n", kernel_lacks_joining());
 		return 77;
 	}
 	return suite_run("udp_many", tests);

@@ -11,7 +11,7 @@
 #define KEPT       100u  /* failures that are not freed */
 #define UNREAD_OF_ONE 2048u /* messages of one partner, at least, that fill its part of the queue */
 #define PUBLISHED_MAX 8192u
-#define HUGE       (50u << 20)
+#define HUGE_LEN   (50u << 20)
 #define CLIENTS    8u
 
 /* An answer that went as a short may get lost. Its question is here again then, or comes. */
@@ -751,7 +751,7 @@ END_TEST
 /* Requests and replies of 50 MB, from many clients at once: none is copied, at either end. */
 START_TEST(call__of_50_mb)
 {
-	struct iovec given = {.iov_len = HUGE}, reply = {.iov_len = HUGE};
+	struct iovec given = {.iov_len = HUGE_LEN}, reply = {.iov_len = HUGE_LEN};
 	struct ripc_config cfg = config_of(_i, 0);
 	struct side clients[CLIENTS], server;
 	struct ripc_request call;
@@ -760,33 +760,33 @@ START_TEST(call__of_50_mb)
 	if (!in_place(_i, 1))
 		return;
 	caller_open(&server, &cfg, 0);
-	ck_assert_int_eq(ripc_buf_alloc(server.ctx, HUGE, &reply.iov_base), 0);
-	memset(reply.iov_base, 'r', HUGE);
+	ck_assert_int_eq(ripc_buf_alloc(server.ctx, HUGE_LEN, &reply.iov_base), 0);
+	memset(reply.iov_base, 'r', HUGE_LEN);
 	call = call_to(server.id, &given, 1, _i);
 	call.flags |= RIPC_GIVE;
 	for (uint32_t n = 0; n < CLIENTS; n++) {
 		caller_open(&clients[n], &cfg, 0);
-		ck_assert_int_eq(ripc_buf_alloc(clients[n].ctx, HUGE, &given.iov_base), 0);
-		memset(given.iov_base, 'q', HUGE);
+		ck_assert_int_eq(ripc_buf_alloc(clients[n].ctx, HUGE_LEN, &given.iov_base), 0);
+		memset(given.iov_base, 'q', HUGE_LEN);
 		ck_assert_int_eq(ripc_call_start(clients[n].svc, &call), 0);
 	}
 	for (uint32_t n = 0; n < CLIENTS; n++) {
 		msg = take(server.svc, RIPC_REQUEST);
-		ck_assert_uint_eq(msg->items[0].iov_len, HUGE);
-		ck_assert_int_eq(((char *)msg->items[0].iov_base)[HUGE - 1], 'q');
+		ck_assert_uint_eq(msg->items[0].iov_len, HUGE_LEN);
+		ck_assert_int_eq(((char *)msg->items[0].iov_base)[HUGE_LEN - 1], 'q');
 		ck_assert_int_eq(ripc_buf_ref(server.ctx, reply.iov_base), 0);
 		ck_assert_int_eq(ripc_reply(server.svc, msg, &reply, 1, RIPC_GIVE), 0);
 		ripc_msg_free(msg);
 	}
-	ck_assert_uint_eq(stats_of(server.ctx).mapped_bytes, (uint64_t)CLIENTS * HUGE);
+	ck_assert_uint_eq(stats_of(server.ctx).mapped_bytes, (uint64_t)CLIENTS * HUGE_LEN);
 	ck_assert_uint_eq(stats_of(server.ctx).read_bytes, 0);
 	ck_assert_uint_eq(stats_of(server.ctx).sends_from_foreign_memory, 0);
 	for (uint32_t n = 0; n < CLIENTS; n++) {
 		msg = take(clients[n].svc, RIPC_REPLY);
-		ck_assert_uint_eq(msg->items[0].iov_len, HUGE);
-		ck_assert_int_eq(((char *)msg->items[0].iov_base)[HUGE - 1], 'r');
+		ck_assert_uint_eq(msg->items[0].iov_len, HUGE_LEN);
+		ck_assert_int_eq(((char *)msg->items[0].iov_base)[HUGE_LEN - 1], 'r');
 		ripc_msg_free(msg);
-		ck_assert_uint_eq(stats_of(clients[n].ctx).mapped_bytes, HUGE);
+		ck_assert_uint_eq(stats_of(clients[n].ctx).mapped_bytes, HUGE_LEN);
 		ck_assert_uint_eq(stats_of(clients[n].ctx).read_bytes, 0);
 		ck_assert_uint_eq(stats_of(clients[n].ctx).sends_from_foreign_memory, 0);
 		pool_becomes_empty(clients[n].ctx);

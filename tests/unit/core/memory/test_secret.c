@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../../../support/util/kernel.h"
 #include "core/memory/secret.h"
 #include "suite.h"
 
@@ -113,8 +114,12 @@ END_TEST
 
 int main(void)
 {
-	const TTest *const tests[] = {alloc__as_a_model_says, free__wipes, fork__child_finds_zeros,
-		close__of_nothing, NULL};
+	const struct suite_loop loops[] = {
+		{alloc__as_a_model_says, 1}, {free__wipes, 1},
+		{fork__child_finds_zeros,
+			kernel_runs(kernel_lacks_wipeonfork(), "fork__child_finds_zeros", 1)},
+		{close__of_nothing, 1}, {NULL, 0},
+	};
 
-	return suite_run("secret", tests);
+	return suite_run_loops("secret", loops);
 }

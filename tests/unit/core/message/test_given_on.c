@@ -12,13 +12,14 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../../../support/util/kernel.h"
 #include "../../../support/util/process.h"
 #include "core/net/env.h"
 #include "ripc/call.h"
 #include "suite.h"
 
 #define LEN         ((size_t)3 << 20)
-#define HUGE        ((size_t)50 << 20)
+#define HUGE_LEN    ((size_t)50 << 20)
 #define CLIENTS     8
 #define ENDS_MAX    (2 + CLIENTS)
 #define PATIENCE_MS 20000
@@ -499,7 +500,7 @@ END_TEST
 
 static void request(int from, int to, void *buf, uint64_t cookie)
 {
-	const struct iovec item = {buf, HUGE};
+	const struct iovec item = {buf, HUGE_LEN};
 	const struct ripc_request call = {.size = sizeof(call), .to = ends[to].id,
 		.items = &item, .n_items = 1, .flags = RIPC_GIVE, .timeout_ms = PATIENCE_MS,
 		.cookie = cookie};
@@ -512,7 +513,7 @@ static struct ripc_msg *take_kind(int i, uint32_t kind)
 	struct ripc_msg *msg = take(i);
 
 	ck_assert_uint_eq(msg->kind, kind);
-	ck_assert_uint_eq(msg->items[0].iov_len, HUGE);
+	ck_assert_uint_eq(msg->items[0].iov_len, HUGE_LEN);
 	return msg;
 }
 
@@ -525,7 +526,7 @@ static void *item_of(int i, const struct ripc_msg *msg)
 
 static void reply(int from, struct ripc_msg *to, void *buf)
 {
-	const struct iovec item = {buf, HUGE};
+	const struct iovec item = {buf, HUGE_LEN};
 
 	ck_assert_int_eq(ripc_reply(ends[from].svc, to, &item, 1, RIPC_GIVE), 0);
 	ripc_msg_free(to);
@@ -536,17 +537,17 @@ static void check_marks(const struct ripc_msg *msg, uint8_t mark)
 	const uint8_t *bytes = msg->items[0].iov_base;
 
 	ck_assert_uint_eq(bytes[0], mark);
-	ck_assert_uint_eq(bytes[HUGE / 2], mark);
-	ck_assert_uint_eq(bytes[HUGE - 1], mark);
+	ck_assert_uint_eq(bytes[HUGE_LEN / 2], mark);
+	ck_assert_uint_eq(bytes[HUGE_LEN - 1], mark);
 }
 
 static void *marked(int i, uint8_t mark)
 {
 	uint8_t *bytes;
 
-	ck_assert_int_eq(ripc_buf_alloc(ends[i].ctx, HUGE, (void **)&bytes), 0);
-	memset(bytes, 0, HUGE);
-	bytes[0] = bytes[HUGE / 2] = bytes[HUGE - 1] = mark;
+	ck_assert_int_eq(ripc_buf_alloc(ends[i].ctx, HUGE_LEN, (void **)&bytes), 0);
+	memset(bytes, 0, HUGE_LEN);
+	bytes[0] = bytes[HUGE_LEN / 2] = bytes[HUGE_LEN - 1] = mark;
 	return bytes;
 }
 
@@ -591,15 +592,15 @@ START_TEST(give_on__requests_and_replies_of_50_mb)
 		check_marks(msg, _i ? (uint8_t)(1 + i) : 99);
 		ck_assert_uint_eq(msg->places[0].place, _i ? RIPC_IN_POOL : RIPC_IN_SENDER);
 		ck_assert_int_eq(msg->items[0].iov_base == sent[i], _i);
-		ck_assert_uint_eq(stats_of(2 + i).mapped_bytes, HUGE);
+		ck_assert_uint_eq(stats_of(2 + i).mapped_bytes, HUGE_LEN);
 		ck_assert_uint_eq(stats_of(2 + i).read_bytes, 0);
 		ck_assert_uint_eq(stats_of(2 + i).sends_from_foreign_memory, 0);
 		ripc_msg_free(msg);
 	}
-	ck_assert_uint_eq(stats_of(1).mapped_bytes, 2 * CLIENTS * HUGE);
+	ck_assert_uint_eq(stats_of(1).mapped_bytes, 2 * CLIENTS * HUGE_LEN);
 	ck_assert_uint_eq(stats_of(1).read_bytes, 0);
 	ck_assert_uint_eq(stats_of(1).sends_from_foreign_memory, 0);
-	ck_assert_uint_eq(stats_of(0).mapped_bytes, CLIENTS * HUGE);
+	ck_assert_uint_eq(stats_of(0).mapped_bytes, CLIENTS * HUGE_LEN);
 	ck_assert_uint_eq(stats_of(0).read_bytes, 0);
 	if (own)
 		ck_assert_int_eq(ripc_buf_free(ends[0].ctx, own), 0);
@@ -753,7 +754,8 @@ int main(void)
 		{ give_on__middle_closes, 3 }, { give_on__second_middle_closes, 1 },
 		{ give_on__last_closes, 1 }, { give_on__owner_closes, 1 },
 		{ give_on__to_one_that_copies, 1 }, { give_on__without_descriptors, 1 },
-		{ give_on__lease_of_another_relay, 2 }, { give_on__child_of_the_reader, 1 },
+		{ give_on__lease_of_another_relay, 2 }, { give_on__child_of_the_reader,
+			kernel_runs(kernel_lacks_dontfork(), "give_on__child_of_the_reader", 1) },
 		{ give_on__taken_back_by_a_sleeper, 1 }, { give_on__ping_pong, 1 },
 		{ give_on__a_part, 1 }, { give_on__requests_and_replies_of_50_mb, 2 }, { NULL, 0 },
 	};
