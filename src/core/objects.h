@@ -164,4 +164,16 @@ static inline void ripc__point(struct ripc_context *ctx, const char *name)
 		ctx->env.point(ctx->env.arg, name);
 }
 
+/* A call is going to wait in the service. */
+static inline void ripc__service_get(struct ripc_service *service)
+{
+	service->n_waiting++;
+}
+
+/* The call has waited. */
+static inline void ripc__service_put(struct ripc_service *service)
+{
+	service->n_waiting--;
+}
+
 #endif

@@ -31,16 +31,4 @@ uint32_t ripc__notices_held(const struct ripc_context *ctx);
 /* Waits until the network is done with the memory of services that were ended. */
 void ripc__orphans_wait(struct ripc_context *ctx);
 
-/* A call is going to wait in the service. */
-static inline void ripc__service_get(struct ripc_service *service)
-{
-	service->n_waiting++;
-}
-
-/* The call has waited. */
-static inline void ripc__service_put(struct ripc_service *service)
-{
-	service->n_waiting--;
-}
-
 #endif

@@ -40,9 +40,9 @@
 #include "core/send/outgoing.h"
 #include "core/send/short.h"
 #include "core/wire/wire.h"
-#include "util/bounds.h"
 #include "util/map.h"
 #include "util/slots.h"
+#include "util/system/clock.h"
 
 /* ---- ident ------------------------------------------------------------------------------- */
 

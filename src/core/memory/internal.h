@@ -104,18 +104,6 @@ struct ripc__pool {
 	struct ripc__foreign foreign;
 };
 
-static inline void ripc__pool_lock(struct ripc__pool *pool)
-{
-	if (pool->locked)
-		pthread_mutex_lock(&pool->mutex);
-}
-
-static inline void ripc__pool_unlock(struct ripc__pool *pool)
-{
-	if (pool->locked)
-		pthread_mutex_unlock(&pool->mutex);
-}
-
 static inline bool is_big(const struct slab *slab)
 {
 	return slab->block_len == slab->len;

@@ -42,6 +42,18 @@
 #include "util/map.h"
 #include "util/system/cancel.h"
 
+static void pool_lock(struct ripc__pool *pool)
+{
+	if (pool->locked)
+		pthread_mutex_lock(&pool->mutex);
+}
+
+static void pool_unlock(struct ripc__pool *pool)
+{
+	if (pool->locked)
+		pthread_mutex_unlock(&pool->mutex);
+}
+
 /* ---- slabs ------------------------------------------------------------------------------- */
 
 /* The slabs of the pool. A slab is made, published, idle, withdrawn, and given back. */
@@ -166,10 +178,10 @@ static int slab_add(struct ripc__pool *pool, size_t len, size_t block_len, struc
 	err = reserve(pool, len, &dead);
 	if (err)
 		return err;
-	ripc__pool_unlock(pool);
+	pool_unlock(pool);
 	slabs_destroy(&dead);
 	err = slab_new(len, block_len, keep, &s);
-	ripc__pool_lock(pool);
+	pool_lock(pool);
 	if (err)
 		goto give_back;
 	err = slab_publish(pool, s);
@@ -496,12 +508,12 @@ static int fault(struct ripc__pool *pool, struct slab *slab, struct due due, siz
 
 	while (!err && due.len) {
 		err = ripc__memory_fault(due.from, due.len);
-		ripc__pool_lock(pool);
+		pool_lock(pool);
 		if (err)
 			undue(slab, &due);
 		else
 			due = next_due(slab, (size_t)(due.from - slab->base) + due.len, end);
-		ripc__pool_unlock(pool);
+		pool_unlock(pool);
 	}
 	return err;
 }
@@ -515,7 +527,7 @@ static int take(struct ripc__pool *pool, size_t len, uint64_t from, struct place
 
 	if (len > pool->limit || len > LEN_MAX)
 		return -ENOMEM;
-	ripc__pool_lock(pool);
+	pool_lock(pool);
 	if (len <= BLOCK_MAX)
 		err = take_small(pool, class_of(len), place);
 	else
@@ -524,7 +536,7 @@ static int take(struct ripc__pool *pool, size_t len, uint64_t from, struct place
 		offset = place->index * place->slab->block_len;
 		*due = next_due(place->slab, offset, offset + len);
 	}
-	ripc__pool_unlock(pool);
+	pool_unlock(pool);
 	return err;
 }
 
@@ -547,19 +559,19 @@ static void clear(struct ripc__pool *pool, struct slab *slab)
 {
 	bool is_due;
 
-	ripc__pool_lock(pool);
+	pool_lock(pool);
 	is_due = pool->clears && slab->reused && !slab->share_id;
-	ripc__pool_unlock(pool);
+	pool_unlock(pool);
 	if (!is_due)
 		return;
 	for (size_t at = 0; at < slab->len; at += STEP) {
 		if (slab->pages[at / CHUNK] >> at % CHUNK / STEP & 1)
 			memset(slab->base + at, 0, slab->len - at < STEP ? slab->len - at : STEP);
 	}
-	ripc__pool_lock(pool);
+	pool_lock(pool);
 	slab->reused = false;
 	slab->from = MANY;
-	ripc__pool_unlock(pool);
+	pool_unlock(pool);
 }
 
 int ripc__pool_alloc(struct ripc__pool *pool, size_t len, void **buf)
@@ -589,13 +601,13 @@ int ripc__pool_fault(struct ripc__pool *pool, const void *buf, size_t len)
 	struct place place;
 	size_t offset = 0;
 
-	ripc__pool_lock(pool);
+	pool_lock(pool);
 	place = find(pool, buf);
 	if (place.slab && len <= room_of(place, buf)) {
 		offset = (size_t)((const uint8_t *)buf - place.slab->base);
 		due = next_due(place.slab, offset, offset + len);
 	}
-	ripc__pool_unlock(pool);
+	pool_unlock(pool);
 	return due.len ? fault(pool, place.slab, due, offset + len) : 0;
 }
 
@@ -604,7 +616,7 @@ int ripc__pool_ref(struct ripc__pool *pool, const void *buf)
 	struct place place;
 	int err = 0;
 
-	ripc__pool_lock(pool);
+	pool_lock(pool);
 	place = find(pool, buf);
 	if (!place.slab)
 		err = -EINVAL;
@@ -612,7 +624,7 @@ int ripc__pool_ref(struct ripc__pool *pool, const void *buf)
 		err = -EOVERFLOW;
 	else
 		place.slab->blocks[place.index]++;
-	ripc__pool_unlock(pool);
+	pool_unlock(pool);
 	return err;
 }
 
@@ -638,13 +650,13 @@ int ripc__pool_free(struct ripc__pool *pool, const void *buf)
 	struct list dead;
 
 	list_init(&dead);
-	ripc__pool_lock(pool);
+	pool_lock(pool);
 	place = find(pool, buf);
 	if (place.slab && --place.slab->blocks[place.index] == 0) {
 		block_give(pool, place, &dead);
 		over = is_over(pool);
 	}
-	ripc__pool_unlock(pool); /* unless it is over, others may close the pool from now on */
+	pool_unlock(pool); /* unless it is over, others may close the pool from now on */
 	if (!list_empty(&dead))
 		slabs_destroy(&dead);
 	if (over)
@@ -654,19 +666,19 @@ int ripc__pool_free(struct ripc__pool *pool, const void *buf)
 
 void ripc__pool_hold(struct ripc__pool *pool, uint32_t n)
 {
-	ripc__pool_lock(pool);
+	pool_lock(pool);
 	pool->n_holders += n;
-	ripc__pool_unlock(pool);
+	pool_unlock(pool);
 }
 
 void ripc__pool_drop(struct ripc__pool *pool)
 {
 	bool over;
 
-	ripc__pool_lock(pool);
+	pool_lock(pool);
 	pool->n_holders--;
 	over = is_over(pool);
-	ripc__pool_unlock(pool);
+	pool_unlock(pool);
 	if (over)
 		finish(pool);
 }
@@ -677,12 +689,12 @@ void ripc__pool_leave(struct ripc__pool *pool, void (*ended)(void *arg), void *a
 	bool over;
 
 	list_init(&dead);
-	ripc__pool_lock(pool);
+	pool_lock(pool);
 	pool->ended = ended;
 	pool->ended_arg = arg;
 	trim_idle(pool, 0, &dead);
 	over = is_over(pool);
-	ripc__pool_unlock(pool);
+	pool_unlock(pool);
 	slabs_destroy(&dead);
 	if (over)
 		finish(pool);
@@ -693,10 +705,10 @@ uint32_t ripc__pool_refs(struct ripc__pool *pool, const void *buf)
 	struct place place;
 	uint32_t refs;
 
-	ripc__pool_lock(pool);
+	pool_lock(pool);
 	place = find(pool, buf);
 	refs = place.slab ? place.slab->blocks[place.index] : 0;
-	ripc__pool_unlock(pool);
+	pool_unlock(pool);
 	return refs;
 }
 
@@ -724,7 +736,7 @@ int ripc__pool_share(struct ripc__pool *pool, const void *buf, size_t len, uint6
 	int err = -EINVAL;
 
 	reader = reader ? reader : MANY;
-	ripc__pool_lock(pool);
+	pool_lock(pool);
 	place = find(pool, buf);
 	if (place.slab && is_big(place.slab) && place.slab->reused)
 		pool->clears = true;
@@ -740,7 +752,7 @@ int ripc__pool_share(struct ripc__pool *pool, const void *buf, size_t len, uint6
 			place.slab->len, place.slab->fd};
 		err = 0;
 	}
-	ripc__pool_unlock(pool);
+	pool_unlock(pool);
 	return err;
 }
 
@@ -749,10 +761,10 @@ bool ripc__pool_is_shared(struct ripc__pool *pool, const struct ripc__shared *sh
 	const struct slab *slab;
 	bool is;
 
-	ripc__pool_lock(pool);
+	pool_lock(pool);
 	slab = ripc__map_get(&pool->chunks, chunk_of(shared->base));
 	is = slab && slab->share_id == shared->id; /* also while the slab is idle */
-	ripc__pool_unlock(pool);
+	pool_unlock(pool);
 	return is;
 }
 
@@ -760,11 +772,11 @@ void ripc__pool_spread(struct ripc__pool *pool, const struct ripc__shared *share
 {
 	struct slab *slab;
 
-	ripc__pool_lock(pool);
+	pool_lock(pool);
 	slab = ripc__map_get(&pool->chunks, chunk_of(shared->base));
 	if (slab && slab->share_id == shared->id)
 		slab->reader = MANY;
-	ripc__pool_unlock(pool);
+	pool_unlock(pool);
 }
 
 size_t ripc__pool_room(struct ripc__pool *pool, const void *buf)
@@ -772,10 +784,10 @@ size_t ripc__pool_room(struct ripc__pool *pool, const void *buf)
 	struct place place;
 	size_t room;
 
-	ripc__pool_lock(pool);
+	pool_lock(pool);
 	place = find(pool, buf);
 	room = place.slab ? room_of(place, buf) : 0;
-	ripc__pool_unlock(pool);
+	pool_unlock(pool);
 	return room;
 }
 
@@ -798,9 +810,9 @@ int ripc__pool_register(struct ripc__pool *pool, void *buf, size_t len)
 	if (!buf || !len || __builtin_add_overflow((uintptr_t)buf, len - 1, &last) ||
 			last == UINTPTR_MAX)
 		return -EINVAL;
-	ripc__pool_lock(pool);
+	pool_lock(pool);
 	err = meets_slab(pool, buf, len) ? -EEXIST : foreign_add(&pool->foreign, buf, len);
-	ripc__pool_unlock(pool);
+	pool_unlock(pool);
 	if (err)
 		return err;
 	err = ripc__memory_probe(buf, len); /* takes long if there are many pages */
@@ -813,9 +825,9 @@ int ripc__pool_unregister(struct ripc__pool *pool, void *buf)
 {
 	int err;
 
-	ripc__pool_lock(pool);
+	pool_lock(pool);
 	err = foreign_remove(&pool->foreign, buf);
-	ripc__pool_unlock(pool);
+	pool_unlock(pool);
 	return err;
 }
 
@@ -824,11 +836,11 @@ bool ripc__pool_owns(struct ripc__pool *pool, const void *buf, size_t len)
 	struct place place;
 	bool owns;
 
-	ripc__pool_lock(pool);
+	pool_lock(pool);
 	place = find(pool, buf);
 	owns = place.slab ? len <= room_of(place, buf) :
 		foreign_contains(&pool->foreign, buf, len);
-	ripc__pool_unlock(pool);
+	pool_unlock(pool);
 	return owns;
 }
 
@@ -891,19 +903,19 @@ bool ripc__pool_turn(struct ripc__pool *pool)
 	struct list dead;
 
 	list_init(&dead);
-	ripc__pool_lock(pool);
+	pool_lock(pool);
 	while (turn_one(pool, &left, &dead))
 		;
 	list_for_each(node, &pool->idle)
 		list_entry(node, struct slab, idle_node)->aged = true;
-	ripc__pool_unlock(pool);
+	pool_unlock(pool);
 	slabs_destroy(&dead);
 	return !left;
 }
 
 void ripc__pool_stats(struct ripc__pool *pool, struct ripc__pool_stats *stats)
 {
-	ripc__pool_lock(pool);
+	pool_lock(pool);
 	*stats = (struct ripc__pool_stats){pool->taken, pool->limit, pool->used};
-	ripc__pool_unlock(pool);
+	pool_unlock(pool);
 }

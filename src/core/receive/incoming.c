@@ -514,6 +514,20 @@ static void announced_new(struct partner *partner, const struct wire_packet *pac
 	}
 }
 
+/* The sender needs no answers any more about numbers of the row that are below oldest. */
+static void numbers_advance(struct partner *partner, struct longs *longs, uint64_t oldest)
+{
+	uint64_t ahead = oldest - longs->in_oldest;
+
+	if (oldest <= longs->in_oldest)
+		return;
+	if (!list_empty(&partner->incoming))
+		ripc__incoming_outdated(partner, longs, oldest);
+	longs->in_delivered = ahead < 64 ? longs->in_delivered >> ahead : 0;
+	longs->in_refused = ahead < 64 ? longs->in_refused >> ahead : 0;
+	longs->in_oldest = oldest;
+}
+
 /* The sender wants a final answer, and will send no more. */
 static void incoming_cancel(struct partner *partner, const struct wire_packet *packet)
 {
@@ -526,7 +540,7 @@ static void incoming_cancel(struct partner *partner, const struct wire_packet *p
 	longs = ripc__longs_open(partner, number);
 	if (!longs)
 		return;
-	ripc__numbers_advance(partner, longs, packet->announce.oldest);
+	numbers_advance(partner, longs, packet->announce.oldest);
 	incoming = incoming_find(partner, number); /* the message may just have been forgotten */
 	ahead = number - longs->in_oldest;
 	if (number < longs->in_oldest || ahead >= LONGS_MAX)
@@ -1011,7 +1025,7 @@ void ripc__incoming_announce(struct partner *partner, const struct wire_packet *
 		service->ctx->stats.drop_no_memory++;
 		return;
 	}
-	ripc__numbers_advance(partner, longs, packet->announce.oldest);
+	numbers_advance(partner, longs, packet->announce.oldest);
 	ahead = number - longs->in_oldest;
 	if (number < longs->in_oldest) {
 		service->ctx->stats.drop_duplicate++;

@@ -126,20 +126,6 @@ int ripc__number_refusal(struct partner *partner, uint64_t number);
  * oldest failed.
  */
 void ripc__incoming_outdated(struct partner *partner, const struct longs *longs, uint64_t oldest);
-/* The sender needs no answers any more about numbers of the row that are below oldest. */
-static inline void ripc__numbers_advance(struct partner *partner, struct longs *longs,
-		uint64_t oldest)
-{
-	uint64_t ahead = oldest - longs->in_oldest;
-
-	if (oldest <= longs->in_oldest)
-		return;
-	if (!list_empty(&partner->incoming))
-		ripc__incoming_outdated(partner, longs, oldest);
-	longs->in_delivered = ahead < 64 ? longs->in_delivered >> ahead : 0;
-	longs->in_refused = ahead < 64 ? longs->in_refused >> ahead : 0;
-	longs->in_oldest = oldest;
-}
 
 /* ---- read -------------------------------------------------------------------------------- */
 

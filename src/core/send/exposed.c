@@ -19,7 +19,6 @@
 #include "core/peer/peer.h"
 #include "core/wire/wire.h"
 #include "exposed.h"
-#include "order.h"
 #include "outgoing.h"
 #include "util/hash/blocksum.h"
 #include "util/list.h"

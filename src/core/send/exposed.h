@@ -10,7 +10,6 @@
 #include "core/message/message.h"
 #include "core/net/backend.h"
 #include "core/partner/partner.h"
-#include "core/peer/peer.h"
 #include "outgoing.h"
 
 /* The items of a long message that the receiver can read by one device. */
@@ -54,13 +53,5 @@ void ripc__exposed_forget(struct outgoing *outgoing);
  * receiver has reported that it has the message, and reads no more.
  */
 void ripc__exposed_hand(struct outgoing *outgoing, bool is_done);
-
-/* Can the network of the receiver read memory at all? */
-static inline bool ripc__can_be_read(const struct outgoing *outgoing)
-{
-	struct ripc_context *ctx = outgoing->message.ctx;
-
-	return ripc__peer_device(ctx, outgoing->partner->peer)->attr.caps & RIPC_CAP_READ;
-}
 
 #endif

@@ -18,13 +18,6 @@ enum order_cut {
 	CUT_FOLLOW,  /* the message ahead moves to another partner, and this one follows */
 };
 
-/* Bytes of the last extensions in the message's announcement. */
-static inline uint32_t ripc__extra_bytes(const struct outgoing *outgoing)
-{
-	return (outgoing->flags & RIPC_ORDERED ? WIRE_ORDERED : 0) +
-		(outgoing->call.kind ? WIRE_CALL : 0);
-}
-
 /* Has no ordered message ahead of this one failed? */
 static inline bool ripc__order_is_whole(const struct outgoing *outgoing)
 {

@@ -191,4 +191,19 @@ void ripc__outgoing_untold(struct message *message);
 /* The devices are closed: partners hold no given memory, and read nothing. */
 void ripc__ended_let_go(struct ripc_context *ctx);
 
+/* Bytes of the last extensions in the message's announcement. */
+static inline uint32_t ripc__extra_bytes(const struct outgoing *outgoing)
+{
+	return (outgoing->flags & RIPC_ORDERED ? WIRE_ORDERED : 0) +
+		(outgoing->call.kind ? WIRE_CALL : 0);
+}
+
+/* Can the network of the receiver read memory at all? */
+static inline bool ripc__can_be_read(const struct outgoing *outgoing)
+{
+	struct ripc_context *ctx = outgoing->message.ctx;
+
+	return ripc__peer_device(ctx, outgoing->partner->peer)->attr.caps & RIPC_CAP_READ;
+}
+
 #endif

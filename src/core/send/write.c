@@ -22,7 +22,6 @@
 #include "core/wire/wire.h"
 #include "internal.h"
 #include "exposed.h"
-#include "order.h"
 #include "outgoing.h"
 #include "util/hash/blocksum.h"
 #include "util/list.h"
