@@ -504,10 +504,10 @@ static int ask(struct call *call, bool sums)
 	return ask_at_length(call, sums);
 }
 
-/* The only incarnation that may take the request has ended: repeating it is of no use. */
-static bool taker_ended(const struct call *call)
+/* Has the only incarnation that may reply ended? It may have got the request. */
+static bool is_lost(const struct call *call)
 {
-	return call->to_incarnation &&
+	return call->asked != RIPC_NOT_DELIVERED && call->to_incarnation &&
 		ripc__death_is_known(call->service, call->to_incarnation);
 }
 
@@ -517,14 +517,16 @@ static bool taker_ended(const struct call *call)
  */
 static void ask_failed(struct call *call, int error)
 {
+	if (is_lost(call)) {
+		end(call, -ECONNRESET);
+		return;
+	}
 	if (call->asked == RIPC_NOT_DELIVERED && (error != -ETIMEDOUT || call->status != -ENOENT))
 		call->status = error;
 	else if (error == -EACCES)
 		call->status = error; /* the partner may have taken the same request as a short */
-	else if (taker_ended(call))
-		call->status = -ECONNRESET;
 	call->state = CALL_ENDING;
-	call->again = may_pass(error) && !taker_ended(call);
+	call->again = may_pass(error);
 	end_when_free(call);
 }
 
