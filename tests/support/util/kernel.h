@@ -8,6 +8,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <grp.h>
 #include <netinet/in.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -153,20 +154,23 @@ static inline const char *kernel_lacks_wipeonfork(void)
 	return status ? "a forked child has its parent's keys (MADV_WIPEONFORK)" : NULL;
 }
 
+/* A child in two further groups looks at them. If it cannot be, nothing is lacking. */
 static inline const char *kernel_lacks_peer_groups(void)
 {
-	gid_t groups[64];
-	socklen_t len = sizeof(groups);
-	int ends[2];
-	bool refused;
+	gid_t groups[2] = {64101, 64102}, seen[2] = {0};
+	socklen_t len = sizeof(seen);
+	int ends[2], status = 0;
+	pid_t child = fork();
 
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends))
-		return NULL;
-	refused = getsockopt(ends[0], SOL_SOCKET, SO_PEERGROUPS, groups, &len) != 0 &&
-		errno != ERANGE;
-	close(ends[0]);
-	close(ends[1]);
-	return refused ? "a socket names no groups of its peer (SO_PEERGROUPS)" : NULL;
+	if (child == 0) {
+		if (setgroups(2, groups) ||
+				socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends))
+			_exit(0);
+		_exit(getsockopt(ends[0], SOL_SOCKET, SO_PEERGROUPS, seen, &len) ||
+			len != sizeof(seen) || memcmp(seen, groups, sizeof(seen)));
+	}
+	waitpid(child, &status, 0);
+	return status ? "a socket names no groups of its peer (SO_PEERGROUPS)" : NULL;
 }
 
 static inline const char *kernel_lacks_joining(void)
