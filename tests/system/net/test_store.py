@@ -218,27 +218,30 @@ def many_started_again():
 def many_started_again_slowly():
     """The processes stand still now and then: answers of the store pile up, and timers are late."""
     def run(process):
-        over = threading.Event()
-        thread = threading.Thread(target=stutter, args=(process.popen.pid, over))
+        over, stops = threading.Event(), []
+        thread = threading.Thread(target=stutter, args=(process.popen.pid, over, stops))
         thread.start()
         try:
             return process.json()
         finally:
             over.set()
             thread.join()
+            check(stops, 'the processes were never stopped')
 
     return all_but_one_again(run)
 
 
-def stutter(parent, over):
-    """Stops and continues the children of a process, until it is over."""
+def stutter(parent, over, stops):
+    """Stops and continues the children of a process, until it is over; stops gets each of them."""
     while not over.wait(0.003):
         with open(f'/proc/{parent}/task/{parent}/children', encoding='ascii') as file:
             children = [int(child) for child in file.read().split()]
         for number in (signal.SIGSTOP, signal.SIGCONT):
             for child in children:
                 os.kill(child, number)
-            time.sleep(0.04 if number == signal.SIGSTOP else 0)
+            if children and number == signal.SIGSTOP:
+                stops.append(children)
+                time.sleep(0.04)
 
 
 def killed_and_started_elsewhere():
